@@ -1,0 +1,230 @@
+//! The ports: what the application needs of the outside. [`Store`] is a set of whole operations:
+//! one method is one database transaction, a batch goes in and an answer for each item comes out.
+//!
+//! `Fenced`, `Stale`, `Known` and `Conflict` are answers. A [`StoreError`] means that the question
+//! could not be put, and says whether something may have been written.
+
+mod error;
+mod clock;
+mod lane;
+mod create;
+mod moves;
+mod remedy;
+mod reservation;
+mod read;
+pub mod check;
+
+use async_trait::async_trait;
+use fencepost_domain::ids::{
+    ChainId, FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, TxId,
+};
+use fencepost_domain::state::Wait;
+
+pub use clock::Clock;
+pub use create::{
+    Body, Enqueued, LaneBatch, LaneCreated, LanePromotion, LaneRefusal, Loan, NewTx, Stored,
+};
+pub use error::StoreError;
+pub use lane::{
+    Acquired, Audit, Beat, Bid, CursorMove, CursorMoved, Held, Holder, LaneView, Lead, Leader,
+    Orphan, PauseChange, PauseReason, Paused, Peer, Renewed, Terms,
+};
+pub use moves::{Claimed, Closing, LaneMoved, LaneMoves, Move, SendOutcome};
+pub use read::{Completion, Feed, Key, PageQuery, Record, Reservation, StoredAttempt, StoredEvent};
+pub use remedy::{Action, AskedRemedy, ClaimedRemedies, ClaimedRemedy, NewRemedy, RemedyId};
+pub use reservation::{Settle, SettleAct, Settled};
+
+/// The greatest page, batch of ids or list that any read returns: more would hold a connection and
+/// memory for one caller.
+pub const READ_LIMIT_MAX: usize = 1_000;
+
+/// The greatest number of items in one write: the statement must finish well within its timeout.
+pub const WRITE_LIMIT_MAX: usize = 8_192;
+
+/// The one place where anything is kept.
+///
+/// **The fence.** Each method that takes a [`Holder`] and [`Held`] lanes writes only for lanes that
+/// this holder leads with this token, at the moment of the write, by the store's clock, and renews
+/// their leases. For any other lane it changes nothing and answers `Fenced`.
+///
+/// **All or nothing per lane.** What was sent for one lane is written whole, or not at all.
+///
+/// **Unknown outcomes.** [`StoreError::OutcomeUnknown`] means that the write may have happened or
+/// may still happen. The caller must bid for the lane with [`Bid::fresh`] and then read by id: only
+/// behind a new token is "not there" a fact.
+#[async_trait]
+pub trait Store: Send + Sync {
+    /// Whether the store answers and its schema is the one this program needs.
+    async fn ping(&self) -> Result<(), StoreError>;
+
+    // ---- nodes -------------------------------------------------------------------------------
+
+    /// Takes the next incarnation of a node id. Older ones become ghosts.
+    async fn join(&self, node: &NodeId, url: &str) -> Result<Incarnation, StoreError>;
+
+    /// Says that the node lives and for which chains it has a usable endpoint; returns all nodes
+    /// that beat lately, itself among them, or that it is a ghost.
+    async fn beat(&self, holder: &Holder, chains: &[ChainId]) -> Result<Beat, StoreError>;
+
+    // ---- lanes -------------------------------------------------------------------------------
+
+    /// The ids of these lanes, in order, made where they were missing.
+    async fn open_lanes(&self, lanes: &[Lane]) -> Result<Vec<LaneId>, StoreError>;
+
+    /// Bids for leadership; one answer for each bid, in order.
+    async fn acquire(
+        &self,
+        holder: &Holder,
+        url: &str,
+        bids: &[Bid],
+    ) -> Result<Vec<Acquired>, StoreError>;
+
+    /// Renews many leases in one statement; one answer for each, in order. A lane that another
+    /// statement is writing is `Busy`: that statement has renewed it.
+    async fn renew(&self, holder: &Holder, held: &[Held]) -> Result<Vec<Renewed>, StoreError>;
+
+    /// Gives leases up at once; tokens stay. Returns the lanes that were still ours.
+    async fn release(&self, holder: &Holder, held: &[Held]) -> Result<Vec<LaneId>, StoreError>;
+
+    /// Lanes with unfinished work and no living leader, by id, after the given one.
+    async fn orphans(&self, after: Option<LaneId>, limit: usize)
+    -> Result<Vec<Orphan>, StoreError>;
+
+    /// One lane as an operator sees it.
+    async fn lane(&self, lane: Lane) -> Result<Option<LaneView>, StoreError>;
+
+    /// Many lanes as an operator sees them, by id, after the given one.
+    async fn lanes(&self, after: Option<LaneId>, limit: usize)
+    -> Result<Vec<LaneView>, StoreError>;
+
+    /// Stops or resumes the giving of nonces and the storing of attempts. When it answers, no
+    /// statement that began before can still do either. Needs no leadership, but is audited.
+    async fn pause(
+        &self,
+        lane: LaneId,
+        change: PauseChange,
+        audit: &Audit,
+    ) -> Result<Paused, StoreError>;
+
+    /// Moves a cursor: up by its leader, down only by an operator on a paused lane above which
+    /// nothing is held.
+    async fn move_cursor(
+        &self,
+        lane: LaneId,
+        to: &CursorMove,
+        audit: &Audit,
+    ) -> Result<CursorMoved, StoreError>;
+
+    /// Nonces from `from` up to the cursor that no transaction holds, lowest first.
+    async fn gaps(&self, lane: LaneId, from: Nonce, limit: usize)
+    -> Result<Vec<Nonce>, StoreError>;
+
+    // ---- accepting ---------------------------------------------------------------------------
+
+    /// Stores new transactions with their nonces: one answer for each lane, in order.
+    async fn create(
+        &self,
+        holder: &Holder,
+        batches: &[LaneBatch],
+    ) -> Result<Vec<LaneCreated>, StoreError>;
+
+    /// Stores transactions without a nonce, behind all that wait in their lanes; any node may.
+    /// One answer for each, in order. A lane takes no more once `queue_max` wait in it.
+    async fn enqueue(
+        &self,
+        txs: &[(LaneId, NewTx)],
+        wait: Wait,
+        queue_max: usize,
+    ) -> Result<Vec<Enqueued>, StoreError>;
+
+    /// What waits in a lane, in order of arrival.
+    async fn queued(&self, lane: LaneId, limit: usize) -> Result<Vec<Record>, StoreError>;
+
+    /// Gives nonces to queued transactions; one answer for each lane, in order. Anything but the
+    /// front of the queue, in order, is stale.
+    async fn promote(
+        &self,
+        holder: &Holder,
+        promotions: &[LanePromotion],
+    ) -> Result<Vec<LaneCreated>, StoreError>;
+
+    // ---- moving ------------------------------------------------------------------------------
+
+    /// Moves transactions that do not end by it: attempts before they are sent, outcomes, receipts,
+    /// reorgs. One answer for each lane, in order.
+    async fn apply(
+        &self,
+        holder: &Holder,
+        batches: &[LaneMoves],
+    ) -> Result<Vec<LaneMoved>, StoreError>;
+
+    /// Moves transactions to states that the feed tells, and numbers them in it. One answer for
+    /// each lane, in order.
+    async fn complete(
+        &self,
+        holder: &Holder,
+        batches: &[LaneMoves],
+    ) -> Result<Vec<LaneMoved>, StoreError>;
+
+    /// Takes due work of led lanes, oldest first: puts it off by `next_in_ms` and counts a try for
+    /// what has bytes to send, before anything is sent.
+    async fn claim_due(
+        &self,
+        holder: &Holder,
+        held: &[Held],
+        next_in_ms: u64,
+        limit: usize,
+    ) -> Result<Claimed, StoreError>;
+
+    // ---- remedies ----------------------------------------------------------------------------
+
+    /// Stores what a policy or an operator wants done; whoever leads the lane will do it.
+    async fn ask_remedy(&self, remedy: &NewRemedy) -> Result<AskedRemedy, StoreError>;
+
+    /// Takes the remedies of led lanes that were asked for, or claimed under an older token and
+    /// never carried out. [`Closing`] in a move closes one.
+    async fn claim_remedies(
+        &self,
+        holder: &Holder,
+        held: &[Held],
+        limit: usize,
+    ) -> Result<ClaimedRemedies, StoreError>;
+
+    // ---- reservations ------------------------------------------------------------------------
+
+    /// What the holder of a reservation says; its lock token is the fence, so any node may.
+    async fn settle(&self, call: &Settle) -> Result<Settled, StoreError>;
+
+    // ---- reading -----------------------------------------------------------------------------
+
+    /// One transaction.
+    async fn find(&self, key: &Key) -> Result<Option<Record>, StoreError>;
+
+    /// Many transactions; those that exist, in no order.
+    async fn find_many(&self, ids: &[TxId]) -> Result<Vec<Record>, StoreError>;
+
+    /// A page, newest id first.
+    async fn page(&self, query: &PageQuery) -> Result<Vec<Record>, StoreError>;
+
+    /// Transactions of a lane that hold a nonce above `after` and have not ended, by nonce.
+    async fn unfinished(
+        &self,
+        lane: LaneId,
+        after: Option<Nonce>,
+        limit: usize,
+    ) -> Result<Vec<Record>, StoreError>;
+
+    /// A transaction's events after `after`, in order.
+    async fn history(
+        &self,
+        tx: TxId,
+        after: LaneSeq,
+        limit: usize,
+    ) -> Result<Vec<StoredEvent>, StoreError>;
+
+    /// All attempts of these transactions, by transaction and number.
+    async fn attempts(&self, txs: &[TxId]) -> Result<Vec<StoredAttempt>, StoreError>;
+
+    /// The feed after `after`: contiguous, and never another row at or below what was returned.
+    async fn completions(&self, after: FeedSeq, limit: usize) -> Result<Feed, StoreError>;
+}

@@ -1,0 +1,39 @@
+//! What can go wrong with asking the store anything. Answers are not errors.
+
+use std::error::Error;
+
+use fencepost_domain::ids::Corrupt;
+
+type Source = Box<dyn Error + Send + Sync>;
+
+/// Why a question could not be put to the store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// It cannot be reached, or refused to begin. Nothing was written.
+    #[error("the store is unavailable; nothing was written")]
+    Unavailable(#[source] Source),
+    /// The reply was lost. It may have been written, and may still be.
+    #[error("the store's reply was lost; the outcome is unknown")]
+    OutcomeUnknown(#[source] Source),
+    /// Others hold what we need, for longer than we wait. Nothing was written.
+    #[error("the store is busy; nothing was written")]
+    Busy(#[source] Source),
+    /// No room on its disk. Nothing was written.
+    #[error("the store's disk is full; nothing was written")]
+    Full(#[source] Source),
+    /// The caller sent what can never be stored. Nothing was written.
+    #[error("the store was asked for the impossible: {0}")]
+    Invalid(String),
+    /// A constraint stopped a statement of ours: a mistake in this program. Nothing was written.
+    #[error("a constraint of the store stopped the write; nothing was written")]
+    Constraint(#[source] Source),
+    /// It holds what we never wrote.
+    #[error("the store holds what was never written")]
+    Corrupt(#[from] Corrupt),
+    /// Its settings or version cannot keep the promises.
+    #[error("the store cannot be used: {0}")]
+    Unfit(String),
+    /// Another process uses the same embedded store.
+    #[error("{0}")]
+    InUse(String),
+}

@@ -1,0 +1,290 @@
+//! Lanes: who leads, until when, under which token; and what an operator sees and does.
+
+use std::time::Duration;
+
+use fencepost_domain::ids::{ChainId, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, Token};
+use jiff::Timestamp;
+
+use super::Record;
+
+/// How long a lease lasts, by the store's clock. All nodes of a cluster should use the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms {
+    /// Too short: a pause of the node loses its lanes. Too long: failover waits that long.
+    pub duration: Duration,
+    /// How long after expiry another node waits before it takes over.
+    pub skew: Duration,
+}
+
+impl Terms {
+    /// A lease that claims to last longer than this was written before the clock went back.
+    #[must_use]
+    pub fn absurd(self) -> Duration {
+        self.duration * 10
+    }
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self {
+            duration: Duration::from_secs(10),
+            skew: Duration::from_secs(1),
+        }
+    }
+}
+
+/// A running node: its id and which start of it this is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Holder {
+    /// The configured name.
+    pub node: NodeId,
+    /// From [`super::Store::join`].
+    pub incarnation: Incarnation,
+}
+
+/// A lane and the token under which the caller believes to lead it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Held {
+    /// The lane.
+    pub lane: LaneId,
+    /// The token.
+    pub token: Token,
+}
+
+/// One bid for a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bid {
+    /// The lane.
+    pub lane: LaneId,
+    /// Take a new token even if we lead already: behind it no older statement of ours can apply.
+    pub fresh: bool,
+}
+
+/// The answer to a bid.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Acquired {
+    /// We lead.
+    Leading(Lead),
+    /// Someone else does.
+    Led(Leader),
+    /// A later start of our own node id leads or has joined: exit.
+    Ghost(Incarnation),
+    /// Another statement holds the lane's row, and its lease is alive.
+    Busy,
+    /// There is no such lane.
+    UnknownLane,
+}
+
+/// What a leader learns when it begins or goes on to lead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lead {
+    /// The token to show with every write.
+    pub token: Token,
+    /// The token is new: whatever the node remembered of the lane is void.
+    pub changed: bool,
+    /// The cursor.
+    pub next_nonce: Nonce,
+    /// Why no nonces are given, if so.
+    pub paused: Option<PauseReason>,
+}
+
+/// Who leads a lane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leader {
+    /// Its node id.
+    pub node: NodeId,
+    /// Which start of it.
+    pub incarnation: Incarnation,
+    /// Where other nodes reach it.
+    pub url: String,
+    /// Its token.
+    pub token: Token,
+    /// Until when, by the store's clock.
+    pub expires_at: Timestamp,
+}
+
+/// The answer to a renewal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Renewed {
+    /// Renewed.
+    Kept,
+    /// Another statement holds the row; ask again.
+    Busy,
+    /// No longer ours.
+    Fenced,
+}
+
+/// A lane with work and without a leader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Orphan {
+    /// Its id.
+    pub id: LaneId,
+    /// What it is.
+    pub lane: Lane,
+}
+
+/// A node that beat lately.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peer {
+    /// Its node id.
+    pub node: NodeId,
+    /// Which start of it.
+    pub incarnation: Incarnation,
+    /// Where it is reached.
+    pub url: String,
+    /// Chains it has a usable endpoint for.
+    pub chains: Vec<ChainId>,
+}
+
+/// The answer to a heartbeat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Beat {
+    /// All nodes that beat within three leases, by id.
+    Alive(Vec<Peer>),
+    /// A later start of this node id has joined: exit.
+    Ghost(Incarnation),
+}
+
+/// Why a lane gives no nonces. `Failover` stands apart: it is lifted only by reconciling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PauseReason {
+    /// An operator said so.
+    Operator,
+    /// The chain's count ran away from the cursor.
+    CursorJump,
+    /// A nonce the cursor was about to give is held already.
+    NonceClash,
+    /// The database was failed over and may lack the newest writes.
+    Failover,
+}
+
+impl PauseReason {
+    /// Every reason.
+    pub const ALL: [Self; 4] = [
+        Self::Operator,
+        Self::CursorJump,
+        Self::NonceClash,
+        Self::Failover,
+    ];
+
+    /// The word that SQL and the API show.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Operator => "OPERATOR",
+            Self::CursorJump => "CURSOR_JUMP",
+            Self::NonceClash => "NONCE_CLASH",
+            Self::Failover => "FAILOVER",
+        }
+    }
+
+    /// Reads the word back.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.word() == word)
+    }
+}
+
+/// What is to happen to a lane's pause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PauseChange {
+    /// Give no nonces and store no attempts. Never [`PauseReason::Failover`].
+    Pause(PauseReason),
+    /// Go on. A hold after a failover stays.
+    Resume,
+    /// The hold after a failover ends; the cursor is first raised to what the chain says.
+    Reconcile {
+        /// The chain's count.
+        at_least: Nonce,
+    },
+}
+
+/// The answer to a pause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Paused {
+    /// Done; this is what holds the lane now.
+    Now(Option<PauseReason>),
+    /// There is no such lane.
+    UnknownLane,
+}
+
+/// Who did something to a lane, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Audit {
+    /// The API key's name, or the node's.
+    pub by: String,
+    /// In a person's words.
+    pub reason: String,
+    /// JSON text of the caller: ticket and the like.
+    pub details: Option<String>,
+}
+
+/// How a cursor is moved.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CursorMove {
+    /// Up, by the leader.
+    Raise {
+        /// Who.
+        holder: Holder,
+        /// Under which token.
+        held: Held,
+        /// To at least this.
+        to: Nonce,
+    },
+    /// Down, by an operator, on a paused lane.
+    Lower {
+        /// To this.
+        to: Nonce,
+    },
+}
+
+/// The answer to moving a cursor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CursorMoved {
+    /// It stood at `from` and stands at `to`; the same where nothing was to be done.
+    Now {
+        /// Before.
+        from: Nonce,
+        /// After.
+        to: Nonce,
+    },
+    /// Not the leader's token.
+    Fenced,
+    /// A cursor goes down on a paused lane only.
+    NotPaused,
+    /// A transaction holds this nonce, at or above the new cursor.
+    Holds(Nonce),
+    /// There is no such lane.
+    UnknownLane,
+}
+
+/// A lane as an operator sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaneView {
+    /// Its id.
+    pub id: LaneId,
+    /// What it is.
+    pub lane: Lane,
+    /// Who leads it, while the lease lives.
+    pub leader: Option<Leader>,
+    /// The newest token.
+    pub token: Token,
+    /// The cursor.
+    pub next_nonce: Nonce,
+    /// How many events the lane has told.
+    pub lane_seq: LaneSeq,
+    /// Why no nonces are given, if so.
+    pub paused: Option<PauseReason>,
+    /// Transactions that hold a nonce and are in no block, reservations among them.
+    pub in_flight: u64,
+    /// Transactions that wait for a nonce.
+    pub queued: u64,
+    /// Transactions that are STUCK.
+    pub stuck: u64,
+    /// When the oldest unfinished one was created.
+    pub oldest_at: Option<Timestamp>,
+    /// The lowest nonce that is held and not finished, and who holds it.
+    pub head: Option<Box<Record>>,
+    /// Nonces that were given back, lowest first, at most [`super::READ_LIMIT_MAX`].
+    pub free: Vec<Nonce>,
+}
