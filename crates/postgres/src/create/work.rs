@@ -1,0 +1,155 @@
+//! One lane's batch on its way through the rounds of a create.
+
+use std::collections::HashMap;
+
+use fencepost_app::ports::{Body, LaneBatch, LaneCreated, LaneRefusal, NewTx, Record, Stored};
+use fencepost_domain::ids::{LaneId, Nonce, TxId};
+use fencepost_domain::nonce::{self, Plan};
+use jiff::Timestamp;
+
+use crate::lane_state::LaneState;
+
+pub(crate) struct Work<'a> {
+    pub(crate) batch: &'a LaneBatch,
+    /// For each item the first one of the batch with its id or request id; mostly itself.
+    first: Vec<usize>,
+    /// Items that were stored before.
+    pub(crate) known: HashMap<usize, Record>,
+    pub(crate) outcome: Option<Outcome>,
+}
+
+/// What became of a lane.
+pub(crate) enum Outcome {
+    Written(Written),
+    Refused(LaneRefusal),
+}
+
+pub(crate) struct Written {
+    pub(crate) layout: Layout,
+    pub(crate) at: Timestamp,
+    pub(crate) more_free: bool,
+}
+
+/// Which nonce each new item gets: fixed before the first try.
+#[derive(Clone)]
+pub(crate) struct Layout {
+    pub(crate) plan: Plan,
+    pub(crate) places: Vec<(usize, Nonce)>,
+}
+
+impl<'a> Work<'a> {
+    pub(crate) fn new(batch: &'a LaneBatch) -> Self {
+        let mut by_id: HashMap<TxId, usize> = HashMap::with_capacity(batch.txs.len());
+        let mut by_request: HashMap<&str, usize> = HashMap::with_capacity(batch.txs.len());
+        let first = batch.txs.iter().enumerate().map(|(place, tx)| {
+            let by_id = *by_id.entry(tx.tx).or_insert(place);
+            let request = tx.request_id.as_ref().map(|id| id.as_str());
+            request.map_or(by_id, |id| {
+                by_id.min(*by_request.entry(id).or_insert(place))
+            })
+        });
+        Self {
+            batch,
+            first: first.collect(),
+            known: HashMap::new(),
+            outcome: None,
+        }
+    }
+
+    pub(crate) const fn lane(&self) -> LaneId {
+        self.batch.held.lane
+    }
+
+    /// Items that are neither stored nor repeated in the batch.
+    pub(crate) fn new_places(&self) -> impl Iterator<Item = usize> {
+        let is_new =
+            |place: &usize| self.first[*place] == *place && !self.known.contains_key(place);
+        (0..self.batch.txs.len()).filter(is_new)
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.outcome.is_none() && self.new_places().next().is_some()
+    }
+
+    pub(crate) fn lay_out(&self) -> Result<Layout, LaneRefusal> {
+        let counted = self
+            .new_places()
+            .filter(|place| self.asked(*place).is_none())
+            .count();
+        let plan = nonce::plan(&self.batch.free, self.batch.cursor, counted)
+            .map_err(|_| LaneRefusal::Exhausted)?;
+        let mut given = plan.nonces.iter().copied();
+        let lay = |place| {
+            let nonce = self.asked(place).or_else(|| given.next());
+            nonce.map(|nonce| (place, nonce))
+        };
+        let places = self.new_places().filter_map(lay).collect();
+        Ok(Layout { plan, places })
+    }
+
+    /// The nonce that a placeholder asks for; others take what comes.
+    pub(crate) fn asked(&self, place: usize) -> Option<Nonce> {
+        match self.batch.txs[place].body {
+            Body::Placeholder(nonce) => Some(nonce),
+            Body::Managed(_) | Body::Reserved(_) => None,
+        }
+    }
+
+    /// The first ones of items that the batch repeats: they answer for the others.
+    pub(crate) fn repeated(&self) -> impl Iterator<Item = TxId> {
+        let repeats = self
+            .first
+            .iter()
+            .enumerate()
+            .filter(|(place, first)| place != *first);
+        repeats.map(|(_, first)| self.batch.txs[*first].tx)
+    }
+
+    /// The answer, given what is stored of repeated items and the row of a lane that had
+    /// nothing new.
+    pub(crate) fn answer(
+        self,
+        stored: &HashMap<TxId, Record>,
+        idle: Option<&LaneState>,
+    ) -> LaneCreated {
+        let (nonces, at, next_nonce, more_free) = match (&self.outcome, idle) {
+            (Some(Outcome::Refused(why)), _) => return LaneCreated::Refused(*why),
+            (Some(Outcome::Written(written)), _) => {
+                let nonces: HashMap<usize, Nonce> = written.layout.places.iter().copied().collect();
+                (
+                    nonces,
+                    Some(written.at),
+                    written.layout.plan.next,
+                    written.more_free,
+                )
+            }
+            // Nothing was new: nothing is spent, and no leadership is needed to say so.
+            (None, Some(state)) => (HashMap::new(), None, state.next_nonce, state.more_free),
+            (None, None) => return LaneCreated::Refused(LaneRefusal::UnknownLane),
+        };
+        let answer = |(place, tx): (usize, &NewTx)| {
+            if let (Some(nonce), Some(at)) = (nonces.get(&place), at) {
+                return Some(Stored::New { nonce: *nonce, at });
+            }
+            let first = self.first[place];
+            let record = self.known.get(&place).or_else(|| self.known.get(&first));
+            let record = record
+                .or_else(|| stored.get(&self.batch.txs[first].tx))?
+                .clone();
+            Some(if tx.matches(self.lane(), &record) {
+                Stored::Known(Box::new(record))
+            } else {
+                Stored::Conflict(Box::new(record))
+            })
+        };
+        match self.batch.txs.iter().enumerate().map(answer).collect() {
+            Some(txs) => LaneCreated::Done {
+                txs,
+                next_nonce,
+                more_free,
+            },
+            // What we stored a moment ago cannot be found: someone deletes under us.
+            None => LaneCreated::Refused(LaneRefusal::Stale),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What a Postgres error means for a write: did not happen, may have happened, or is an answer.
+
+use deadpool_postgres::PoolError;
+use fencepost_app::ports::StoreError;
+use tokio_postgres::Error;
+use tokio_postgres::error::SqlState;
+
+/// How a failed statement is to be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The reply was lost, or the server was stopping: it may have committed, and still may.
+    Lost,
+    /// Deadlock, lock or serialization trouble: nothing happened, and trying again helps.
+    Contended,
+    /// The guard inside the statement refused to commit a part of what was sent.
+    Partial,
+    /// A unique constraint refused; nothing happened.
+    Taken(Unique),
+    /// Any other refusal of the server; nothing happened.
+    Refused,
+}
+
+/// Which unique constraint refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unique {
+    /// A transaction's id.
+    Tx,
+    /// A request id of the lane.
+    Request,
+    /// A nonce of the lane.
+    Nonce,
+    /// An attempt's hash on the chain.
+    Hash,
+    /// A running remedy, or a round of it.
+    Remedy,
+    /// Something that no answer of ours is about.
+    Other,
+}
+
+pub(crate) fn fault(error: &Error) -> Fault {
+    let Some(db) = error.as_db_error() else {
+        return if error.is_closed() || is_transport(error) {
+            Fault::Lost
+        } else {
+            Fault::Refused
+        };
+    };
+    let code = db.code();
+    if *code == SqlState::UNIQUE_VIOLATION {
+        return Fault::Taken(match db.constraint() {
+            // The rows that stand beside a transaction's; the server may come to them first.
+            Some("managed_tx_pkey" | "due_work_pkey" | "lane_queue_tx_id_key") => Unique::Tx,
+            Some("managed_tx_request") => Unique::Request,
+            Some("managed_tx_nonce") => Unique::Nonce,
+            Some("tx_attempt_hash") => Unique::Hash,
+            Some("remedy_running" | "remedy_tx_id_round_key") => Unique::Remedy,
+            Some(_) | None => Unique::Other,
+        });
+    }
+    if *code == SqlState::DIVISION_BY_ZERO {
+        return Fault::Partial;
+    }
+    let contended = [
+        SqlState::T_R_DEADLOCK_DETECTED,
+        SqlState::LOCK_NOT_AVAILABLE,
+        SqlState::T_R_SERIALIZATION_FAILURE,
+    ];
+    if contended.contains(code) {
+        return Fault::Contended;
+    }
+    // A server that is told to stop may do so between the commit and its reply.
+    if code.code().starts_with("57P") || code.code().starts_with("08") {
+        return Fault::Lost;
+    }
+    Fault::Refused
+}
+
+/// Neither a database error nor a conversion of ours: the wire broke.
+fn is_transport(error: &Error) -> bool {
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        if inner.is::<std::io::Error>() {
+            return true;
+        }
+        source = inner.source();
+    }
+    false
+}
+
+/// A statement that did not happen, as the port tells it.
+pub(crate) fn refused(error: Error) -> StoreError {
+    let Some(db) = error.as_db_error() else {
+        return StoreError::Unavailable(error.into());
+    };
+    let code = db.code().code();
+    match code {
+        // No room on disk, or for a relation to grow.
+        "53100" | "53000" => StoreError::Full(error.into()),
+        // Deadlock, lock not available, cancelled by the statement timeout.
+        "40P01" | "55P03" | "40001" | "57014" => StoreError::Busy(error.into()),
+        _ if code.starts_with("23") => StoreError::Constraint(error.into()),
+        _ if code.starts_with("22") => StoreError::Invalid(db.message().to_owned()),
+        _ => StoreError::Unavailable(error.into()),
+    }
+}
+
+/// A connection could not be had: nothing was sent.
+pub(crate) fn unreached(error: PoolError) -> StoreError {
+    match error {
+        PoolError::PostCreateHook(deadpool_postgres::HookError::Message(why)) => {
+            StoreError::Unfit(why.into_owned())
+        }
+        PoolError::Timeout(_)
+        | PoolError::Backend(_)
+        | PoolError::Closed
+        | PoolError::NoRuntimeSpecified
+        | PoolError::PostCreateHook(_) => StoreError::Unavailable(error.into()),
+    }
+}

@@ -1,0 +1,125 @@
+//! Why a statement left a lane out: its row, read afterwards. What is read here decides an answer,
+//! never a write.
+
+use std::collections::HashMap;
+
+use fencepost_app::ports::{Holder, LaneRefusal, PauseReason, StoreError};
+use fencepost_domain::ids::{LaneId, Nonce, Token};
+use fencepost_domain::nonce::Plan;
+
+use crate::operate::pause_reason;
+use crate::row::column;
+use crate::{PostgresStore, rows};
+
+/// A lane's row as it is now.
+pub(crate) struct LaneState {
+    /// Its owner is this holder, and the lease lives.
+    owned: bool,
+    token: Token,
+    pub(crate) paused: Option<PauseReason>,
+    waiting: bool,
+    pub(crate) next_nonce: Nonce,
+    pub(crate) more_free: bool,
+}
+
+impl LaneState {
+    pub(crate) fn is_led(&self, token: Token) -> bool {
+        self.owned && self.token == token
+    }
+
+    /// The lane has changed hands since: nothing sent under the older token can still apply.
+    pub(crate) fn is_past(&self, token: Token) -> bool {
+        self.token > token
+    }
+
+    /// Why no nonce was given under this token.
+    pub(crate) fn refusal(&self, token: Token, queue_first: bool) -> LaneRefusal {
+        match self.paused {
+            _ if !self.is_led(token) => LaneRefusal::Fenced,
+            Some(reason) => LaneRefusal::Paused(reason),
+            None if queue_first && self.waiting => LaneRefusal::QueueFirst,
+            None => LaneRefusal::CursorMoved(self.next_nonce),
+        }
+    }
+}
+
+const STATES: &str = "
+SELECT l.lane_id, l.fencing_token, l.paused, l.held, l.next_nonce,
+       coalesce(l.owner_node = $2 AND l.owner_incarnation = $3, false)
+       AND l.expires_at > clock_timestamp() AS owned,
+       EXISTS (SELECT FROM lane_queue q WHERE q.lane_id = l.lane_id) AS waiting,
+       EXISTS (SELECT FROM free_nonce f WHERE f.lane_id = l.lane_id) AS more_free
+  FROM signer_lease l WHERE l.lane_id = ANY($1)";
+
+impl PostgresStore {
+    /// The rows of these lanes; unknown ones are missing.
+    pub(crate) async fn lane_states(
+        &self,
+        holder: &Holder,
+        lanes: &[i64],
+    ) -> Result<HashMap<i64, LaneState>, StoreError> {
+        if lanes.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let (node, incarnation) = (holder.node.as_str(), holder.incarnation.column());
+        let rows = self
+            .connections
+            .read(STATES, &[&lanes, &node, &incarnation])
+            .await?;
+        let mut states = HashMap::with_capacity(rows.len());
+        for row in &rows {
+            let state = LaneState {
+                owned: column(row, "owned")?,
+                token: Token::from_column(column(row, "fencing_token")?)?,
+                paused: pause_reason(column(row, "paused")?, column(row, "held")?)?,
+                waiting: column(row, "waiting")?,
+                next_nonce: Nonce::from_column(column(row, "next_nonce")?)?,
+                more_free: column(row, "more_free")?,
+            };
+            states.insert(column(row, "lane_id")?, state);
+        }
+        Ok(states)
+    }
+
+    /// Whether a free nonce that the plan uses is free no longer.
+    pub(crate) async fn free_gone(&self, lane: LaneId, plan: &Plan) -> Result<bool, StoreError> {
+        let used: Vec<i64> = plan.nonces[..plan.from_free]
+            .iter()
+            .map(|n| n.column())
+            .collect();
+        let sql = "SELECT count(*) AS n FROM free_nonce WHERE lane_id = $1 AND nonce = ANY($2)";
+        let found = self.connections.read(sql, &[&lane.0, &used]).await?;
+        let there: i64 = found.first().map_or(Ok(0), |row| column(row, "n"))?;
+        Ok(there < rows(used.len()))
+    }
+
+    /// Why the index over nonces refused: a free one was given to another, or one that should be
+    /// nobody's is held.
+    pub(crate) async fn nonce_refusal(
+        &self,
+        lane: LaneId,
+        plan: &Plan,
+    ) -> Result<LaneRefusal, StoreError> {
+        if self.free_gone(lane, plan).await? {
+            return Ok(LaneRefusal::FreeMoved);
+        }
+        let nonces: Vec<i64> = plan.nonces.iter().map(|n| n.column()).collect();
+        Ok(self
+            .held_among(lane, &nonces)
+            .await?
+            .map_or(LaneRefusal::Stale, LaneRefusal::NonceHeld))
+    }
+
+    pub(crate) async fn held_among(
+        &self,
+        lane: LaneId,
+        nonces: &[i64],
+    ) -> Result<Option<Nonce>, StoreError> {
+        let sql = "SELECT nonce FROM managed_tx
+                    WHERE lane_id = $1 AND nonce = ANY($2) ORDER BY nonce LIMIT 1";
+        let rows = self.connections.read(sql, &[&lane.0, &nonces]).await?;
+        rows.first()
+            .map(|row| Ok(Nonce::from_column(column(row, "nonce")?)?))
+            .transpose()
+    }
+}

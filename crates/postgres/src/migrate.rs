@@ -1,0 +1,42 @@
+//! Numbered migrations, embedded, applied under an advisory lock: nodes that start together on an
+//! empty database wait for each other and all come up.
+
+use fencepost_app::ports::StoreError;
+use tokio_postgres::NoTls;
+
+use crate::connect::Settings;
+
+mod embedded {
+    refinery::embed_migrations!("migrations");
+}
+
+/// Any number that no other program uses for the same database will do.
+const LOCK: i64 = 0x6665_6e63_6570_6f73;
+
+/// A fresh connection: migrations wait for the lock longer than any statement may take.
+pub(crate) async fn migrate(settings: &Settings) -> Result<(), StoreError> {
+    let mut config = settings.config("")?;
+    config.options("-c statement_timeout=0 -c lock_timeout=0 -c TimeZone=UTC");
+    let unavailable = |error: tokio_postgres::Error| StoreError::Unavailable(error.into());
+    let (mut client, connection) = config.connect(NoTls).await.map_err(unavailable)?;
+    let wire = tokio::spawn(connection);
+    client
+        .execute("SELECT pg_advisory_lock($1)", &[&LOCK])
+        .await
+        .map_err(unavailable)?;
+    let applied = embedded::migrations::runner().run_async(&mut client).await;
+    // The lock goes with the connection.
+    drop(client);
+    let report =
+        applied.map_err(|error| StoreError::Unfit(format!("migration failed: {error}")))?;
+    for migration in report.applied_migrations() {
+        tracing::info!(
+            version = migration.version(),
+            name = migration.name(),
+            "migrated"
+        );
+    }
+    wire.await
+        .map_err(|error| StoreError::Unavailable(error.into()))?
+        .map_err(unavailable)
+}

@@ -1,0 +1,276 @@
+//! The parameters of one statement of moves, as arrays.
+
+use fencepost_app::ports::{Holder, LaneMoves, Move, check};
+use fencepost_domain::flat::Name;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use crate::{PostgresStore, micros, rows};
+
+#[derive(Default)]
+struct Lanes {
+    id: Vec<i64>,
+    token: Vec<i64>,
+    n: Vec<i64>,
+    signs: Vec<bool>,
+}
+
+/// The new rows of `managed_tx`.
+#[derive(Default)]
+struct Rows<'a> {
+    lane: Vec<i64>,
+    tx: Vec<Uuid>,
+    version: Vec<i64>,
+    state: Vec<String>,
+    sub_state: Vec<Option<String>>,
+    nonce: Vec<Option<i64>>,
+    gave_back: Vec<Option<i64>>,
+    tx_hash: Vec<Option<Vec<u8>>>,
+    block_number: Vec<Option<i64>>,
+    block_hash: Vec<Option<Vec<u8>>>,
+    mined_hash: Vec<Option<Vec<u8>>>,
+    mined_by: Vec<Option<String>>,
+    mined_status: Vec<Option<String>>,
+    foreign_hash: Vec<Option<Vec<u8>>>,
+    ends: Vec<bool>,
+    error: Vec<Option<String>>,
+    receipt: Vec<Option<&'a str>>,
+    signs: Vec<bool>,
+    due: Vec<Option<i64>>,
+    redue: Vec<bool>,
+    frees: Vec<bool>,
+    queued: Vec<bool>,
+}
+
+#[derive(Default)]
+struct Events {
+    ord: Vec<i64>,
+    kind: Vec<&'static str>,
+    from_state: Vec<&'static str>,
+    from_sub: Vec<Option<&'static str>>,
+    hash: Vec<Option<Vec<u8>>>,
+    block_number: Vec<Option<i64>>,
+    block_hash: Vec<Option<Vec<u8>>>,
+    new_fork: Vec<bool>,
+    note: Vec<Option<String>>,
+}
+
+#[derive(Default)]
+struct Attempts<'a> {
+    tx: Vec<Uuid>,
+    kind: Vec<&'static str>,
+    hash: Vec<&'a [u8]>,
+    raw: Vec<&'a [u8]>,
+    max_fee: Vec<Option<String>>,
+    max_priority_fee: Vec<Option<String>>,
+}
+
+#[derive(Default)]
+struct Sent {
+    tx: Vec<Uuid>,
+    n: Vec<i32>,
+    outcome: Vec<&'static str>,
+}
+
+#[derive(Default)]
+struct Closed<'a> {
+    remedy: Vec<i64>,
+    tx: Vec<Uuid>,
+    refused: Vec<Option<&'a str>>,
+    signs: Vec<bool>,
+}
+
+/// One statement's parameters, fixed before its first try.
+pub(crate) struct Call<'a> {
+    node: Option<&'a str>,
+    incarnation: i64,
+    lease: i64,
+    lanes: Lanes,
+    rows: Rows<'a>,
+    events: Events,
+    attempts: Attempts<'a>,
+    sent: Sent,
+    closed: Closed<'a>,
+}
+
+impl<'a> Call<'a> {
+    /// Without a holder nothing is fenced: the lock token of a reservation stands for it.
+    pub(crate) fn new(
+        store: &PostgresStore,
+        holder: Option<&'a Holder>,
+        batches: impl IntoIterator<Item = &'a LaneMoves>,
+    ) -> Self {
+        let mut call = Self {
+            node: holder.map(|holder| holder.node.as_str()),
+            incarnation: holder.map_or(0, |holder| holder.incarnation.column()),
+            lease: store.lease_micros(),
+            lanes: Lanes::default(),
+            rows: Rows::default(),
+            events: Events::default(),
+            attempts: Attempts::default(),
+            sent: Sent::default(),
+            closed: Closed::default(),
+        };
+        for batch in batches {
+            call.lanes.id.push(batch.held.lane.0);
+            call.lanes.token.push(batch.held.token.column());
+            call.lanes.n.push(rows(batch.moves.len()));
+            call.lanes
+                .signs
+                .push(batch.moves.iter().any(|step| step.attempt.is_some()));
+            for (place, step) in batch.moves.iter().enumerate() {
+                call.add_row(batch.held.lane.0, step);
+                call.add_event(step, place + 1);
+                call.add_bytes(step);
+            }
+        }
+        call
+    }
+
+    fn add_row(&mut self, lane: i64, step: &'a Move) {
+        let flat = step.to.flat();
+        let r = &mut self.rows;
+        r.lane.push(lane);
+        r.tx.push(step.tx.0);
+        r.version.push(step.version.column());
+        r.state.push(flat.state);
+        r.sub_state.push(flat.sub_state);
+        r.nonce.push(flat.nonce);
+        r.gave_back.push(flat.nonce_given_back);
+        r.tx_hash.push(flat.tx_hash);
+        r.block_number.push(flat.block_number);
+        r.block_hash.push(flat.block_hash);
+        r.mined_hash.push(flat.mined_hash);
+        r.mined_by.push(flat.mined_by);
+        r.mined_status.push(flat.mined_status);
+        r.foreign_hash.push(flat.foreign_hash);
+        r.ends.push(step.to.is_final());
+        r.error
+            .push(step.error.as_deref().map(|text| clean(check::cut(text))));
+        r.receipt.push(step.receipt.as_deref());
+        r.signs.push(step.attempt.is_some());
+        r.due.push(step.due_in.map(micros));
+        r.redue.push(was_not_due(step.from.0));
+        r.frees
+            .push(step.held_nonce && step.to.gave_back().is_some());
+        r.queued.push(step.from.0 == Name::Queued);
+    }
+
+    fn add_event(&mut self, step: &Move, ord: usize) {
+        let (event, e) = (&step.event, &mut self.events);
+        e.ord.push(rows(ord));
+        e.kind.push(event.kind.word());
+        e.from_state.push(step.from.0.word());
+        e.from_sub.push(step.from.1);
+        e.hash.push(event.hash.map(|hash| hash.to_vec()));
+        e.block_number
+            .push(event.block.map(|block| block.number.column()));
+        e.block_hash
+            .push(event.block.map(|block| block.hash.to_vec()));
+        e.new_fork.push(event.new_fork);
+        e.note.push(event.note.as_deref().map(clean));
+    }
+
+    fn add_bytes(&mut self, step: &'a Move) {
+        if let Some(attempt) = &step.attempt {
+            let a = &mut self.attempts;
+            a.tx.push(step.tx.0);
+            a.kind.push(attempt.kind.word());
+            a.hash.push(attempt.hash.as_slice());
+            a.raw.push(&attempt.raw);
+            a.max_fee
+                .push(attempt.fees.map(|fees| fees.max_fee.to_string()));
+            let tip = attempt.fees.and_then(|fees| fees.max_priority_fee);
+            a.max_priority_fee.push(tip.map(|tip| tip.to_string()));
+        }
+        if let Some(sent) = step.sent {
+            self.sent.tx.push(step.tx.0);
+            // A number that no attempt can have finds none, and the move is stale.
+            self.sent.n.push(i32::try_from(sent.n).unwrap_or(0));
+            self.sent.outcome.push(sent.outcome.word());
+        }
+        if let Some(closing) = &step.closes {
+            let c = &mut self.closed;
+            c.remedy.push(closing.remedy.0);
+            c.tx.push(step.tx.0);
+            c.refused.push(closing.refused.as_deref().map(check::cut));
+            c.signs.push(step.attempt.is_some());
+        }
+    }
+
+    pub(crate) fn hashes(&self) -> &[&'a [u8]] {
+        &self.attempts.hash
+    }
+
+    /// In the order of the statement's numbers.
+    pub(crate) fn params(&self) -> [&(dyn ToSql + Sync); 51] {
+        let (l, r, e) = (&self.lanes, &self.rows, &self.events);
+        let (a, s, c) = (&self.attempts, &self.sent, &self.closed);
+        [
+            &l.id,
+            &l.token,
+            &l.n,
+            &l.signs,
+            &self.node,
+            &self.incarnation,
+            &self.lease,
+            &r.lane,
+            &r.tx,
+            &r.version,
+            &r.state,
+            &r.sub_state,
+            &r.nonce,
+            &r.gave_back,
+            &r.tx_hash,
+            &r.block_number,
+            &r.block_hash,
+            &r.mined_hash,
+            &r.mined_by,
+            &r.mined_status,
+            &r.foreign_hash,
+            &r.ends,
+            &r.error,
+            &r.receipt,
+            &r.signs,
+            &r.due,
+            &r.redue,
+            &r.frees,
+            &r.queued,
+            &e.ord,
+            &e.kind,
+            &e.from_state,
+            &e.from_sub,
+            &e.hash,
+            &e.block_number,
+            &e.block_hash,
+            &e.new_fork,
+            &e.note,
+            &a.tx,
+            &a.kind,
+            &a.hash,
+            &a.raw,
+            &a.max_fee,
+            &a.max_priority_fee,
+            &s.tx,
+            &s.n,
+            &s.outcome,
+            &c.remedy,
+            &c.tx,
+            &c.refused,
+            &c.signs,
+        ]
+    }
+}
+
+/// Texts from outside may hold what a text column cannot.
+fn clean(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
+}
+
+/// Only what holds a nonce and has not ended is due; whatever comes back from elsewhere is due now.
+const fn was_not_due(from: Name) -> bool {
+    match from {
+        Name::Queued | Name::Confirmed | Name::Failed | Name::Used | Name::Recyclable => true,
+        Name::Allocated | Name::Tracking | Name::Stuck | Name::Reserved | Name::Submitted => false,
+    }
+}

@@ -1,0 +1,230 @@
+//! What operators do to a lane: pause, resume, reconcile, move its cursor, look for gaps.
+//! Each takes the lane's row, so that it waits for what is in flight and nothing slips past it.
+
+use fencepost_app::ports::{
+    Audit, CursorMoved, Held, Holder, PauseChange, PauseReason, Paused, StoreError,
+};
+use fencepost_domain::ids::{LaneId, Nonce};
+
+use crate::row::{column, corrupt};
+use crate::{PostgresStore, rows};
+
+/// Waits for every statement that holds the lane; whoever comes after sees the pause.
+const PAUSE: &str = "
+WITH old AS MATERIALIZED (
+    SELECT lane_id, paused, held, next_nonce FROM signer_lease WHERE lane_id = $1 FOR NO KEY UPDATE
+), new AS (
+    UPDATE signer_lease l
+       SET paused = CASE $2 WHEN 'PAUSE' THEN $3 WHEN 'RESUME' THEN NULL ELSE l.paused END,
+           held = l.held AND $2 <> 'RECONCILE',
+           next_nonce = greatest(l.next_nonce, $4),
+           updated_at = clock_timestamp()
+      FROM old WHERE l.lane_id = old.lane_id
+    RETURNING l.lane_id, l.paused, l.held, l.next_nonce
+), dropped AS (
+    DELETE FROM free_nonce f USING new WHERE f.lane_id = new.lane_id AND f.nonce < $4
+), audited AS (
+    INSERT INTO remedy (lane_id, action, asked_by, reason, details, before_after, state, closed_at)
+    SELECT new.lane_id, $2, $5, $6, $7,
+           format('paused %s held %s cursor %s -> paused %s held %s cursor %s',
+                  old.paused, old.held, old.next_nonce, new.paused, new.held, new.next_nonce),
+           'DONE', clock_timestamp()
+      FROM new, old
+)
+SELECT paused, held FROM new";
+
+const RAISE: &str = "
+WITH old AS MATERIALIZED (
+    SELECT lane_id, next_nonce FROM signer_lease
+     WHERE lane_id = $1 AND owner_node = $2 AND owner_incarnation = $3 AND fencing_token = $4
+       AND expires_at > clock_timestamp()
+       FOR NO KEY UPDATE
+), new AS (
+    UPDATE signer_lease l
+       SET next_nonce = greatest(l.next_nonce, $5),
+           expires_at = clock_timestamp() + $6::bigint * interval '1 microsecond',
+           updated_at = clock_timestamp()
+      FROM old WHERE l.lane_id = old.lane_id
+    RETURNING l.lane_id, l.next_nonce
+), audited AS (
+    INSERT INTO remedy (lane_id, action, asked_by, reason, details, before_after, state, closed_at)
+    SELECT new.lane_id, 'RAISE_CURSOR', $7, $8, $9,
+           format('cursor %s -> %s', old.next_nonce, new.next_nonce), 'DONE', clock_timestamp()
+      FROM new, old WHERE new.next_nonce > old.next_nonce
+)
+SELECT old.next_nonce AS before, new.next_nonce AS after, (SELECT true) AS found FROM new, old";
+
+/// The lane's row is locked first; that nobody holds a nonce above is then read by a second
+/// statement's snapshot, which is why this one runs as a transaction of two.
+const LOWER_LOCK: &str =
+    "SELECT next_nonce, paused, held FROM signer_lease WHERE lane_id = $1 FOR NO KEY UPDATE";
+const LOWER_HELD: &str = "
+SELECT nonce FROM managed_tx WHERE lane_id = $1 AND nonce >= $2 ORDER BY nonce LIMIT 1";
+const LOWER: &str = "
+WITH new AS (
+    UPDATE signer_lease SET next_nonce = $2, updated_at = clock_timestamp()
+     WHERE lane_id = $1
+    RETURNING lane_id
+), dropped AS (
+    DELETE FROM free_nonce f USING new WHERE f.lane_id = new.lane_id AND f.nonce >= $2
+)
+INSERT INTO remedy (lane_id, action, asked_by, reason, details, before_after, state, closed_at)
+SELECT lane_id, 'LOWER_CURSOR', $3, $4, $5, $6, 'DONE', clock_timestamp() FROM new";
+
+const GAPS: &str = "
+SELECT n.nonce
+  FROM signer_lease l,
+       generate_series($2::bigint, least(l.next_nonce, $2::bigint + 100000) - 1) AS n(nonce)
+ WHERE l.lane_id = $1
+   AND NOT EXISTS (SELECT FROM managed_tx m WHERE m.lane_id = $1 AND m.nonce = n.nonce)
+ ORDER BY n.nonce
+ LIMIT $3";
+
+impl PostgresStore {
+    pub(crate) async fn change_pause(
+        &self,
+        lane: LaneId,
+        change: PauseChange,
+        audit: &Audit,
+    ) -> Result<Paused, StoreError> {
+        let (act, reason, at_least) = match change {
+            PauseChange::Pause(reason) => ("PAUSE", Some(reason.word()), Nonce::ZERO),
+            PauseChange::Resume => ("RESUME", None, Nonce::ZERO),
+            PauseChange::Reconcile { at_least } => ("RECONCILE", None, at_least),
+        };
+        let (by, why, details) = (&audit.by, &audit.reason, &audit.details);
+        let at_least = at_least.column();
+        let rows = self
+            .connections
+            .write_plain(
+                PAUSE,
+                &[&lane.0, &act, &reason, &at_least, by, why, details],
+            )
+            .await?;
+        match rows.first() {
+            None => Ok(Paused::UnknownLane),
+            Some(row) => Ok(Paused::Now(pause_reason(
+                column(row, "paused")?,
+                column(row, "held")?,
+            )?)),
+        }
+    }
+
+    pub(crate) async fn raise_cursor(
+        &self,
+        holder: &Holder,
+        held: Held,
+        to: Nonce,
+        audit: &Audit,
+    ) -> Result<CursorMoved, StoreError> {
+        let (node, incarnation) = (holder.node.as_str(), holder.incarnation.column());
+        let (token, to) = (held.token.column(), to.column());
+        let lease = self.lease_micros();
+        let (by, why, details) = (&audit.by, &audit.reason, &audit.details);
+        let rows = self
+            .connections
+            .write_plain(
+                RAISE,
+                &[
+                    &held.lane.0,
+                    &node,
+                    &incarnation,
+                    &token,
+                    &to,
+                    &lease,
+                    by,
+                    why,
+                    details,
+                ],
+            )
+            .await?;
+        if let Some(row) = rows.first() {
+            return Ok(CursorMoved::Now {
+                from: Nonce::from_column(column(row, "before")?)?,
+                to: Nonce::from_column(column(row, "after")?)?,
+            });
+        }
+        let known = "SELECT FROM signer_lease WHERE lane_id = $1";
+        let known = self.connections.read(known, &[&held.lane.0]).await?;
+        Ok(if known.is_empty() {
+            CursorMoved::UnknownLane
+        } else {
+            CursorMoved::Fenced
+        })
+    }
+
+    /// Rare, on a paused lane, by a person: the one write that is a transaction of several
+    /// statements. A lost reply is told as unknown; the cursor can be read.
+    pub(crate) async fn lower_cursor(
+        &self,
+        lane: LaneId,
+        to: Nonce,
+        audit: &Audit,
+    ) -> Result<CursorMoved, StoreError> {
+        let mut client = self.connections.writer().await?;
+        let unavailable = |error: tokio_postgres::Error| StoreError::Unavailable(error.into());
+        let transaction = client.transaction().await.map_err(unavailable)?;
+        let row = transaction
+            .query_opt(LOWER_LOCK, &[&lane.0])
+            .await
+            .map_err(unavailable)?;
+        let Some(row) = row else {
+            return Ok(CursorMoved::UnknownLane);
+        };
+        if pause_reason(column(&row, "paused")?, column(&row, "held")?)?.is_none() {
+            return Ok(CursorMoved::NotPaused);
+        }
+        let from = Nonce::from_column(column(&row, "next_nonce")?)?;
+        if to >= from {
+            return Ok(CursorMoved::Now { from, to: from });
+        }
+        let above = transaction
+            .query_opt(LOWER_HELD, &[&lane.0, &to.column()])
+            .await
+            .map_err(unavailable)?;
+        if let Some(above) = above {
+            return Ok(CursorMoved::Holds(Nonce::from_column(column(
+                &above, "nonce",
+            )?)?));
+        }
+        let change = format!("cursor {from} -> {to}");
+        let (by, why, details) = (&audit.by, &audit.reason, &audit.details);
+        transaction
+            .execute(LOWER, &[&lane.0, &to.column(), by, why, details, &change])
+            .await
+            .map_err(unavailable)?;
+        match transaction.commit().await {
+            Ok(()) => Ok(CursorMoved::Now { from, to }),
+            Err(error) => Err(StoreError::OutcomeUnknown(error.into())),
+        }
+    }
+
+    pub(crate) async fn gaps_from(
+        &self,
+        lane: LaneId,
+        from: Nonce,
+        limit: usize,
+    ) -> Result<Vec<Nonce>, StoreError> {
+        let found = self
+            .connections
+            .read(GAPS, &[&lane.0, &from.column(), &rows(limit)])
+            .await?;
+        found
+            .iter()
+            .map(|row| Ok(Nonce::from_column(column(row, "nonce")?)?))
+            .collect()
+    }
+}
+
+/// What holds a lane: a hold after a failover outranks every other reason.
+pub(crate) fn pause_reason(
+    paused: Option<&str>,
+    held: bool,
+) -> Result<Option<PauseReason>, StoreError> {
+    if held {
+        return Ok(Some(PauseReason::Failover));
+    }
+    paused
+        .map(|word| PauseReason::from_word(word).ok_or_else(|| corrupt("paused")))
+        .transpose()
+}

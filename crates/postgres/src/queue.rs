@@ -1,0 +1,291 @@
+//! Waiting without a nonce, in order of arrival. Any node may enqueue: it takes nothing from anybody.
+
+use std::collections::HashMap;
+
+use fencepost_app::ports::{Enqueued, NewTx, Record, StoreError};
+use fencepost_domain::ids::{LaneId, TxId};
+use fencepost_domain::state::Wait;
+use jiff::Timestamp;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use crate::fault::{Fault, Unique, refused};
+use crate::row::column;
+use crate::statement::Written;
+use crate::{PostgresStore, rows};
+
+/// Needs no fence: it gives no nonce. What is known already aborts it whole.
+const ENQUEUE: &str = "
+WITH item AS MATERIALIZED (
+    SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::text[], $4::bytea[], $5::bytea[],
+                         $6::timestamptz[], $7::text[]) WITH ORDINALITY
+             AS i(lane_id, tx_id, request_id, payload, payload_hash, not_after, meta, ord)
+), stored AS (
+    INSERT INTO managed_tx (tx_id, lane_id, kind, request_id, payload, payload_hash, state, sub_state,
+                            not_after, meta, fencing_token, created_at, updated_at)
+    SELECT tx_id, lane_id, 'managed', request_id, payload, payload_hash, 'QUEUED', $8,
+           not_after, meta, 0, statement_timestamp(), statement_timestamp()
+      FROM item
+     ORDER BY lane_id, request_id, tx_id
+), queued AS (
+    INSERT INTO lane_queue (lane_id, tx_id) SELECT lane_id, tx_id FROM item ORDER BY ord
+)
+SELECT statement_timestamp() AS at";
+
+const ROOM: &str = "
+SELECT l.lane_id,
+       (SELECT count(*) FROM (SELECT FROM lane_queue q WHERE q.lane_id = l.lane_id LIMIT $2) w) AS waiting
+  FROM signer_lease l WHERE l.lane_id = ANY($1)";
+
+/// As for creating: more rounds mean that others store the same requests at this very moment.
+const ROUNDS: usize = 4;
+
+/// One call's items on their way through the rounds.
+struct Items<'a> {
+    txs: &'a [(LaneId, NewTx)],
+    first: Vec<usize>,
+    answers: Vec<Option<Enqueued>>,
+}
+
+impl<'a> Items<'a> {
+    fn new(txs: &'a [(LaneId, NewTx)]) -> Self {
+        let mut by_id: HashMap<TxId, usize> = HashMap::new();
+        let mut by_request: HashMap<(LaneId, &str), usize> = HashMap::new();
+        let first = txs.iter().enumerate().map(|(place, (lane, tx))| {
+            let by_id = *by_id.entry(tx.tx).or_insert(place);
+            let request = tx.request_id.as_ref().map(|id| (*lane, id.as_str()));
+            request.map_or(by_id, |key| {
+                by_id.min(*by_request.entry(key).or_insert(place))
+            })
+        });
+        Self {
+            txs,
+            first: first.collect(),
+            answers: vec![None; txs.len()],
+        }
+    }
+
+    fn new_places(&self) -> Vec<usize> {
+        let is_new = |place: &usize| self.first[*place] == *place && self.answers[*place].is_none();
+        (0..self.txs.len()).filter(is_new).collect()
+    }
+
+    fn answer_known(&mut self, place: usize, record: Record) {
+        let (lane, tx) = &self.txs[place];
+        let same = tx.matches(*lane, &record);
+        let record = Box::new(record);
+        self.answers[place] = Some(if same {
+            Enqueued::Known(record)
+        } else {
+            Enqueued::Conflict(record)
+        });
+    }
+}
+
+impl PostgresStore {
+    pub(crate) async fn enqueue_many(
+        &self,
+        txs: &[(LaneId, NewTx)],
+        wait: Wait,
+        queue_max: usize,
+    ) -> Result<Vec<Enqueued>, StoreError> {
+        if txs.is_empty() {
+            return Ok(vec![]);
+        }
+        let mut items = Items::new(txs);
+        if self.is_wary() {
+            self.answer_stored(&mut items, false).await?;
+        }
+        let mut room = self.room(txs, queue_max).await?;
+        for _ in 0..ROUNDS {
+            let places = with_room(&mut items, &mut room.clone());
+            if places.is_empty() {
+                break;
+            }
+            match self.insert_queued(&items, &places, wait).await? {
+                Written::Rows { rows, .. } => {
+                    let row = rows.first().ok_or_else(|| crate::row::corrupt("at"))?;
+                    let at: Timestamp = column(row, "at")?;
+                    for place in places {
+                        items.answers[place] = Some(Enqueued::Queued { at });
+                    }
+                    break;
+                }
+                // A lost try of ours shows itself by the same ids: they are then ours.
+                Written::Refused {
+                    fault: Fault::Taken(Unique::Tx | Unique::Request),
+                    again,
+                    ..
+                } => {
+                    self.become_wary();
+                    if again {
+                        self.answer_ours(&mut items, &places).await?;
+                    }
+                    self.answer_stored(&mut items, true).await?;
+                }
+                Written::Refused {
+                    error,
+                    again: false,
+                    ..
+                } => return Err(refused(error)),
+                Written::Refused {
+                    error, again: true, ..
+                } => {
+                    return Err(StoreError::OutcomeUnknown(error.into()));
+                }
+            }
+            room = self.room(txs, queue_max).await?;
+        }
+        self.enqueue_answers(items).await
+    }
+
+    /// How many each lane still takes; unknown lanes are missing. Nodes that fill the last places
+    /// at once may overshoot by a batch each.
+    async fn room(
+        &self,
+        txs: &[(LaneId, NewTx)],
+        queue_max: usize,
+    ) -> Result<HashMap<LaneId, usize>, StoreError> {
+        let mut lanes: Vec<i64> = txs.iter().map(|(lane, _)| lane.0).collect();
+        lanes.sort_unstable();
+        lanes.dedup();
+        let found = self
+            .connections
+            .read(ROOM, &[&lanes, &rows(queue_max)])
+            .await?;
+        let mut room = HashMap::new();
+        for row in &found {
+            let waiting = usize::try_from(column::<i64>(row, "waiting")?).unwrap_or(usize::MAX);
+            room.insert(
+                LaneId(column(row, "lane_id")?),
+                queue_max.saturating_sub(waiting),
+            );
+        }
+        Ok(room)
+    }
+
+    async fn insert_queued(
+        &self,
+        items: &Items<'_>,
+        places: &[usize],
+        wait: Wait,
+    ) -> Result<Written, StoreError> {
+        let picked = || places.iter().map(|place| &items.txs[*place]);
+        let lanes: Vec<i64> = picked().map(|(lane, _)| lane.0).collect();
+        let ids: Vec<Uuid> = picked().map(|(_, tx)| tx.tx.0).collect();
+        let requests: Vec<Option<&str>> = picked()
+            .map(|(_, tx)| tx.request_id.as_ref().map(|id| id.as_str()))
+            .collect();
+        let (payloads, hashes): (Vec<_>, Vec<_>) = picked()
+            .map(|(_, tx)| {
+                tx.payload()
+                    .map(|(bytes, hash)| (bytes, hash.to_vec()))
+                    .unzip()
+            })
+            .unzip();
+        let not_after: Vec<Option<Timestamp>> = picked().map(|(_, tx)| tx.not_after).collect();
+        let meta: Vec<Option<&str>> = picked()
+            .map(|(_, tx)| tx.meta.as_ref().map(|meta| meta.as_str()))
+            .collect();
+        let params: [&(dyn ToSql + Sync); 8] = [
+            &lanes,
+            &ids,
+            &requests,
+            &payloads,
+            &hashes,
+            &not_after,
+            &meta,
+            &wait.word(),
+        ];
+        self.connections.write(ENQUEUE, &params).await
+    }
+
+    /// After a lost reply: rows with our own ids are what the lost try stored.
+    async fn answer_ours(&self, items: &mut Items<'_>, places: &[usize]) -> Result<(), StoreError> {
+        let ids: Vec<TxId> = places.iter().map(|place| items.txs[*place].1.tx).collect();
+        let there = self.find_map(&ids).await?;
+        for &place in places {
+            let (lane, tx) = &items.txs[place];
+            if let Some(record) = there.get(&tx.tx)
+                && tx.matches(*lane, record)
+            {
+                items.answers[place] = Some(Enqueued::Queued {
+                    at: record.created_at,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    async fn answer_stored(&self, items: &mut Items<'_>, by_id: bool) -> Result<(), StoreError> {
+        let open = items.new_places();
+        let places = open
+            .iter()
+            .map(|place| (items.txs[*place].0, &items.txs[*place].1))
+            .collect();
+        for (hit, record) in self.known(&places, by_id).await? {
+            items.answer_known(open[hit], record);
+        }
+        Ok(())
+    }
+
+    async fn enqueue_answers(&self, mut items: Items<'_>) -> Result<Vec<Enqueued>, StoreError> {
+        let repeated = |place: &usize| items.first[*place] != *place;
+        let repeats: Vec<usize> = (0..items.txs.len()).filter(repeated).collect();
+        let ids: Vec<TxId> = repeats
+            .iter()
+            .map(|place| items.txs[items.first[*place]].1.tx)
+            .collect();
+        let stored = self.find_map(&ids).await?;
+        for place in repeats {
+            let first = items.first[place];
+            match &items.answers[first] {
+                Some(Enqueued::Known(record) | Enqueued::Conflict(record)) => {
+                    let record = Record::clone(record);
+                    items.answer_known(place, record);
+                }
+                Some(Enqueued::Full) => items.answers[place] = Some(Enqueued::Full),
+                Some(Enqueued::UnknownLane) => items.answers[place] = Some(Enqueued::UnknownLane),
+                Some(Enqueued::Queued { .. }) | None => {
+                    if let Some(record) = stored.get(&items.txs[first].1.tx) {
+                        items.answer_known(place, record.clone());
+                    }
+                }
+            }
+        }
+        let contended = || StoreError::Busy("others store the same requests at this moment".into());
+        items
+            .answers
+            .into_iter()
+            .map(|answer| answer.ok_or_else(contended))
+            .collect()
+    }
+
+    pub(crate) async fn waiting(
+        &self,
+        lane: LaneId,
+        limit: usize,
+    ) -> Result<Vec<Record>, StoreError> {
+        let tail = "FROM lane_queue q
+                    JOIN managed_tx m ON m.tx_id = q.tx_id
+                    JOIN signer_lease l ON l.lane_id = m.lane_id
+                    WHERE q.lane_id = $1 ORDER BY q.queue_seq LIMIT $2";
+        self.records(tail, &[&lane.0, &rows(limit)]).await
+    }
+}
+
+/// The new items that their lanes still have room for; the others are answered.
+fn with_room(items: &mut Items<'_>, room: &mut HashMap<LaneId, usize>) -> Vec<usize> {
+    let mut places = Vec::new();
+    for place in items.new_places() {
+        match room.get_mut(&items.txs[place].0) {
+            None => items.answers[place] = Some(Enqueued::UnknownLane),
+            Some(0) => items.answers[place] = Some(Enqueued::Full),
+            Some(left) => {
+                *left -= 1;
+                places.push(place);
+            }
+        }
+    }
+    places
+}

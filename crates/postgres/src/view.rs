@@ -1,0 +1,115 @@
+//! Lanes as an operator sees them.
+
+use std::collections::HashMap;
+
+use fencepost_app::ports::{LaneView, READ_LIMIT_MAX, Record, StoreError};
+use fencepost_domain::ids::{Lane, LaneId, LaneSeq, Nonce, Token};
+use tokio_postgres::Row;
+
+use crate::lease::leader;
+use crate::operate::pause_reason;
+use crate::row::{RECORD, column, corrupt, lane, record};
+use crate::{PostgresStore, rows};
+
+/// Counts come from the narrow tables of unfinished work, so a lane's past costs nothing.
+const VIEW: &str = "
+SELECT l.lane_id, l.chain_id, l.signer, l.owner_node, l.owner_incarnation, l.owner_url,
+       l.fencing_token, l.expires_at, l.expires_at > clock_timestamp() AS alive, l.next_nonce,
+       l.lane_seq, l.paused, l.held, w.in_flight, w.stuck, q.queued,
+       least(w.oldest_at, q.oldest_at) AS oldest_at,
+       ARRAY(SELECT nonce FROM free_nonce f WHERE f.lane_id = l.lane_id ORDER BY nonce LIMIT $3) AS free
+  FROM signer_lease l
+ CROSS JOIN LATERAL (
+       SELECT count(*) FILTER (WHERE m.block_number IS NULL) AS in_flight,
+              count(*) FILTER (WHERE m.state = 'STUCK') AS stuck,
+              min(m.created_at) AS oldest_at
+         FROM due_work d JOIN managed_tx m ON m.tx_id = d.tx_id
+        WHERE d.lane_id = l.lane_id) w
+ CROSS JOIN LATERAL (
+       SELECT count(*) AS queued, min(m.created_at) AS oldest_at
+         FROM lane_queue q JOIN managed_tx m ON m.tx_id = q.tx_id
+        WHERE q.lane_id = l.lane_id) q
+ WHERE /*which*/
+ ORDER BY l.lane_id
+ LIMIT $4";
+
+impl PostgresStore {
+    pub(crate) async fn view_one(&self, lane: Lane) -> Result<Option<LaneView>, StoreError> {
+        let sql = VIEW.replace("/*which*/", "l.chain_id = $1 AND l.signer = $2");
+        let (chain, signer) = (lane.chain.column(), lane.signer.as_slice());
+        let free = rows(READ_LIMIT_MAX);
+        let found = self
+            .connections
+            .read(&sql, &[&chain, &signer, &free, &1_i64])
+            .await?;
+        Ok(self.views(&found).await?.pop())
+    }
+
+    pub(crate) async fn view_many(
+        &self,
+        after: Option<LaneId>,
+        limit: usize,
+    ) -> Result<Vec<LaneView>, StoreError> {
+        let sql = VIEW.replace("/*which*/", "l.lane_id > $1 AND $2");
+        let after = after.map_or(0, |lane| lane.0);
+        let (free, limit) = (rows(READ_LIMIT_MAX), rows(limit));
+        let found = self
+            .connections
+            .read(&sql, &[&after, &true, &free, &limit])
+            .await?;
+        self.views(&found).await
+    }
+
+    async fn views(&self, found: &[Row]) -> Result<Vec<LaneView>, StoreError> {
+        let ids: Vec<i64> = found
+            .iter()
+            .map(|row| column(row, "lane_id"))
+            .collect::<Result<_, _>>()?;
+        let mut heads = self.heads(&ids).await?;
+        found.iter().map(|row| view(row, &mut heads)).collect()
+    }
+
+    /// The lowest unfinished nonce of each lane.
+    async fn heads(&self, lanes: &[i64]) -> Result<HashMap<LaneId, Record>, StoreError> {
+        let sql = format!(
+            "SELECT {RECORD}
+               FROM unnest($1::bigint[]) AS i(lane_id)
+              CROSS JOIN LATERAL (
+                    SELECT t.* FROM due_work d JOIN managed_tx t ON t.tx_id = d.tx_id
+                     WHERE d.lane_id = i.lane_id ORDER BY t.nonce LIMIT 1) m
+               JOIN signer_lease l ON l.lane_id = m.lane_id"
+        );
+        let found = self.connections.read(&sql, &[&lanes]).await?;
+        found
+            .iter()
+            .map(|row| record(row).map(|head| (head.lane_id, head)))
+            .collect()
+    }
+}
+
+fn view(row: &Row, heads: &mut HashMap<LaneId, Record>) -> Result<LaneView, StoreError> {
+    let id = LaneId(column(row, "lane_id")?);
+    let alive: bool = column(row, "alive")?;
+    let free: Vec<i64> = column(row, "free")?;
+    let count = |name: &'static str| -> Result<u64, StoreError> {
+        u64::try_from(column::<i64>(row, name)?).map_err(|_| corrupt(name))
+    };
+    Ok(LaneView {
+        id,
+        lane: lane(row)?,
+        leader: if alive { leader(row)? } else { None },
+        token: Token::from_column(column(row, "fencing_token")?)?,
+        next_nonce: Nonce::from_column(column(row, "next_nonce")?)?,
+        lane_seq: LaneSeq::from_column(column(row, "lane_seq")?)?,
+        paused: pause_reason(column(row, "paused")?, column(row, "held")?)?,
+        in_flight: count("in_flight")?,
+        queued: count("queued")?,
+        stuck: count("stuck")?,
+        oldest_at: column(row, "oldest_at")?,
+        head: heads.remove(&id).map(Box::new),
+        free: free
+            .into_iter()
+            .map(Nonce::from_column)
+            .collect::<Result<_, _>>()?,
+    })
+}
