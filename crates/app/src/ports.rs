@@ -158,7 +158,7 @@ pub trait Store: Send + Sync {
         batches: &[LaneMoves],
     ) -> Result<Vec<LaneMoved>, StoreError>;
 
-    /// Moves transactions to states that the feed tells, and numbers them in it. One answer for
+    /// Makes the moves that the feed tells, and numbers them in it. One answer for
     /// each lane, in order.
     async fn complete(
         &self,

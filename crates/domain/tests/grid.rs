@@ -16,7 +16,7 @@ const GRID: &str = include_str!("grid.txt");
 
 type Cells = BTreeMap<(String, String), String>;
 
-/// The first rule for a pair, and every pair that a second rule claims.
+/// The rule for each pair, and every pair that a second rule claims.
 fn spread(grid: &str) -> (Cells, Vec<(String, String)>) {
     let states: Vec<String> = states().iter().map(label).collect();
     let inputs: Vec<String> = inputs().into_iter().map(|(name, _)| name).collect();
@@ -42,10 +42,9 @@ fn spread(grid: &str) -> (Cells, Vec<(String, String)>) {
         {
             for state in &section {
                 let pair = ((*state).clone(), input.clone());
-                if cells.contains_key(&pair) {
+                let answer = spell(answer.trim(), state, input);
+                if cells.insert(pair.clone(), answer).is_some() {
                     twice.push(pair);
-                } else {
-                    cells.insert(pair, spell(answer.trim(), state, input));
                 }
             }
         }
@@ -289,7 +288,7 @@ fn stories_end_as_they_should() {
             ("clear", "TRACKING/AMBIGUOUS"),
         ],
     );
-    // Taken on our word, free again on the chain's: nothing was signed, so it can still be given back.
+    // Taken, then free again on chain: nothing was signed, so it can still be given back.
     check(
         "ALLOCATED",
         &[

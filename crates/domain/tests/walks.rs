@@ -105,8 +105,17 @@ impl Past {
     }
 }
 
+/// A failure prints its smallest case; that belongs into a test of its own, not into a seed file.
+fn config() -> ProptestConfig {
+    ProptestConfig {
+        cases: 2_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     #[test]
     fn no_life_breaks_a_promise(

@@ -71,9 +71,9 @@ fn statement(fence: &str, skip: &str, renew: &str, feed: &str, seqs: &str) -> St
 /// Which moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// To states that the feed does not tell.
+    /// Those that the feed does not tell.
     Apply,
-    /// To states that it does.
+    /// Those that it does.
     Complete,
 }
 
@@ -244,7 +244,7 @@ impl PostgresStore {
                 })
             };
             if batch.moves.iter().all(stands) {
-                let told = batch.moves.iter().any(|step| step.to.is_told());
+                let told = batch.moves.iter().any(|step| step.event.kind.is_told());
                 let seqs = if told {
                     self.seqs_of(&ids).await?
                 } else {

@@ -147,20 +147,20 @@ pub fn promote(promotions: &[LanePromotion]) -> Checked {
     distinct(promotions.iter().map(|lane| lane.held.lane), "lane")
 }
 
-/// Moves to states that the feed does not tell.
+/// Moves that the feed does not tell.
 pub fn apply(batches: &[LaneMoves]) -> Checked {
     moves(batches)?;
-    if each(batches).any(|step| step.to.is_told()) {
-        return refuse("a move to a state that the feed tells must complete");
+    if each(batches).any(|step| step.event.kind.is_told()) {
+        return refuse("a move that the feed tells must complete");
     }
     Ok(())
 }
 
-/// Moves to states that the feed tells.
+/// Moves that the feed tells.
 pub fn complete(batches: &[LaneMoves]) -> Checked {
     moves(batches)?;
-    if each(batches).any(|step| !step.to.is_told()) {
-        return refuse("a move to a state that the feed does not tell cannot complete");
+    if each(batches).any(|step| !step.event.kind.is_told()) {
+        return refuse("a move that the feed does not tell cannot complete");
     }
     Ok(())
 }
@@ -195,8 +195,12 @@ pub fn claim_remedies(lanes: &[Held], most: usize) -> Checked {
     limit(most)
 }
 
-/// A remedy that is asked for.
+/// A remedy that is asked for. Rounds are counted from one, in a 32-bit column.
 pub fn remedy(remedy: &NewRemedy) -> Checked {
+    let round = remedy.round;
+    if round == 0 || i32::try_from(round).is_err() {
+        return refuse(format!("a round {round}"));
+    }
     audit(&remedy.audit)
 }
 

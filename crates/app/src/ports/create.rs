@@ -76,21 +76,14 @@ impl NewTx {
 
     /// Whether a row found by our id, or by our lane and request id, answers this request: then it
     /// is known, and otherwise a conflict. An id that was used in another lane, or under another
-    /// name, is another request; so is a placeholder for another nonce.
+    /// name, is another request.
     #[must_use]
     pub fn matches(&self, lane: LaneId, stored: &Record) -> bool {
         let named = self.tx == stored.tx || self.request_id.is_some();
-        let at = match self.body {
-            Body::Placeholder(nonce) => {
-                stored.state.nonce().or(stored.state.gave_back()) == Some(nonce)
-            }
-            Body::Managed(_) | Body::Reserved(_) => true,
-        };
         named
             && lane == stored.lane_id
             && self.request_id == stored.request_id
             && self.is_same(stored)
-            && at
     }
 }
 

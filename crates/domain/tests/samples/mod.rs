@@ -152,7 +152,7 @@ fn failures() -> [Failed; 10] {
     ]
 }
 
-/// Signed for every reason, unsigned where that can be, and with the thief known where there is one.
+/// Signed for every reason, unsigned where that can be, with the thief known where there is one.
 fn stuck() -> Vec<State> {
     let mut all = Vec::new();
     for &why in Why::ALL {
