@@ -1,0 +1,193 @@
+//! What operators and leaders do to a lane itself: pausing it, moving its cursor, looking for
+//! nonces that nobody holds. Every change leaves an audit row.
+
+use fencepost_app::ports::{
+    Audit, CursorMove, CursorMoved, Held, Holder, PauseChange, PauseReason, Paused,
+};
+use fencepost_domain::ids::{LaneId, Nonce};
+use rusqlite::params;
+
+use crate::db::Db;
+use crate::error::{Answer, broken};
+use crate::lease::LaneRow;
+
+/// How many nonces one search for gaps looks at; a caller goes on behind the last one.
+const GAP_SCAN_MAX: u64 = 100_000;
+
+pub(crate) fn pause(
+    db: &Db<'_>,
+    lane: LaneId,
+    change: PauseChange,
+    audit: &Audit,
+) -> Answer<Paused> {
+    let Some(row) = LaneRow::find(db, lane)? else {
+        return Ok(Paused::UnknownLane);
+    };
+    let word = match change {
+        PauseChange::Pause(reason) => {
+            db.run_one(
+                "UPDATE signer_lease SET paused = ?2, updated_at = ?3 WHERE lane_id = ?1",
+                params![lane.0, reason.word(), db.now],
+            )?;
+            "PAUSE"
+        }
+        PauseChange::Resume => {
+            db.run_one(
+                "UPDATE signer_lease SET paused = NULL, updated_at = ?2 WHERE lane_id = ?1",
+                params![lane.0, db.now],
+            )?;
+            "RESUME"
+        }
+        PauseChange::Reconcile { at_least } => {
+            reconcile(db, &row, at_least)?;
+            "RECONCILE"
+        }
+    };
+    let now = LaneRow::find(db, lane)?.ok_or_else(|| broken("a lane vanished"))?;
+    record_act(db, lane, word, &described(&row), &described(&now), audit)?;
+    Ok(Paused::Now(now.stopped()))
+}
+
+/// The chain has used every nonce below its count, so none of them is free any more.
+fn reconcile(db: &Db<'_>, row: &LaneRow, at_least: Nonce) -> Answer<()> {
+    db.run_one(
+        "UPDATE signer_lease SET held = 0, next_nonce = ?2, updated_at = ?3 WHERE lane_id = ?1",
+        params![row.id.0, row.next_nonce.max(at_least).column(), db.now],
+    )?;
+    db.run(
+        "DELETE FROM free_nonce WHERE lane_id = ?1 AND nonce < ?2",
+        params![row.id.0, at_least.column()],
+    )?;
+    Ok(())
+}
+
+fn described(row: &LaneRow) -> String {
+    let paused = row.stopped().map_or("none", PauseReason::word);
+    format!("paused={paused} next_nonce={}", row.next_nonce)
+}
+
+pub(crate) fn move_cursor(
+    db: &Db<'_>,
+    lane: LaneId,
+    to: &CursorMove,
+    audit: &Audit,
+) -> Answer<CursorMoved> {
+    let Some(row) = LaneRow::find(db, lane)? else {
+        return Ok(CursorMoved::UnknownLane);
+    };
+    match to {
+        CursorMove::Raise { holder, held, to } => raise(db, &row, holder, *held, *to, audit),
+        CursorMove::Lower { to } => lower(db, &row, *to, audit),
+    }
+}
+
+fn raise(
+    db: &Db<'_>,
+    row: &LaneRow,
+    holder: &Holder,
+    held: Held,
+    to: Nonce,
+    audit: &Audit,
+) -> Answer<CursorMoved> {
+    if !row.is_led(db, holder, held.token) {
+        return Ok(CursorMoved::Fenced);
+    }
+    let from = row.next_nonce;
+    let to = to.max(from);
+    row.gave(db, to, row.lane_seq)?;
+    if to > from {
+        moved(db, row.id, "RAISE_CURSOR", from, to, audit)?;
+    }
+    Ok(CursorMoved::Now { from, to })
+}
+
+fn lower(db: &Db<'_>, row: &LaneRow, to: Nonce, audit: &Audit) -> Answer<CursorMoved> {
+    if row.stopped().is_none() {
+        return Ok(CursorMoved::NotPaused);
+    }
+    let held = db.one(
+        "SELECT nonce FROM managed_tx WHERE lane_id = ?1 AND nonce >= ?2 ORDER BY nonce LIMIT 1",
+        params![row.id.0, to.column()],
+        |row| Ok(Nonce::from_column(row.get(0)?)?),
+    )?;
+    if let Some(nonce) = held {
+        return Ok(CursorMoved::Holds(nonce));
+    }
+    let from = row.next_nonce;
+    if to >= from {
+        return Ok(CursorMoved::Now { from, to: from });
+    }
+    db.run_one(
+        "UPDATE signer_lease SET next_nonce = ?2, updated_at = ?3 WHERE lane_id = ?1",
+        params![row.id.0, to.column(), db.now],
+    )?;
+    // Above the cursor nothing is free: the cursor itself will give those again.
+    db.run(
+        "DELETE FROM free_nonce WHERE lane_id = ?1 AND nonce >= ?2",
+        params![row.id.0, to.column()],
+    )?;
+    moved(db, row.id, "LOWER_CURSOR", from, to, audit)?;
+    Ok(CursorMoved::Now { from, to })
+}
+
+fn moved(
+    db: &Db<'_>,
+    lane: LaneId,
+    word: &str,
+    from: Nonce,
+    to: Nonce,
+    audit: &Audit,
+) -> Answer<()> {
+    let before = format!("next_nonce={from}");
+    let after = format!("next_nonce={to}");
+    record_act(db, lane, word, &before, &after, audit)
+}
+
+fn record_act(
+    db: &Db<'_>,
+    lane: LaneId,
+    word: &str,
+    before: &str,
+    after: &str,
+    audit: &Audit,
+) -> Answer<()> {
+    db.run_one(
+        "INSERT INTO remedy (lane_id, action, state, asked_by, reason, details, before, after,
+            asked_at, closed_at)
+         VALUES (?1, ?2, 'DONE', ?3, ?4, ?5, ?6, ?7, ?8, ?8)",
+        params![
+            lane.0,
+            word,
+            audit.by,
+            audit.reason,
+            audit.details,
+            before,
+            after,
+            db.now
+        ],
+    )
+}
+
+pub(crate) fn gaps(db: &Db<'_>, lane: LaneId, from: Nonce, limit: usize) -> Answer<Vec<Nonce>> {
+    let Some(row) = LaneRow::find(db, lane)? else {
+        return Ok(Vec::new());
+    };
+    let scanned = from.plus(GAP_SCAN_MAX).unwrap_or(Nonce::MAX);
+    let end = row.next_nonce.min(scanned);
+    let held = db.all(
+        "SELECT nonce FROM managed_tx WHERE lane_id = ?1 AND nonce >= ?2 AND nonce < ?3
+         ORDER BY nonce",
+        params![lane.0, from.column(), end.column()],
+        |row| Ok(Nonce::from_column(row.get(0)?)?),
+    )?;
+    let mut held = held.into_iter().peekable();
+    let mut found = Vec::new();
+    let mut at = from;
+    while at < end && found.len() < limit {
+        if held.next_if_eq(&at).is_none() {
+            found.push(at);
+        }
+        at = at.plus(1)?;
+    }
+    Ok(found)
+}

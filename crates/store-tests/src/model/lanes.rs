@@ -1,0 +1,336 @@
+//! Nodes, leases, pauses and cursors of the model.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fencepost_app::ports::{
+    Acquired, Audit, Beat, Bid, CursorMove, CursorMoved, Held, Holder, LaneView, Lead, Leader,
+    Orphan, PauseChange, Paused, Peer, Renewed, StoreError, check,
+};
+use fencepost_domain::flat::Name;
+use fencepost_domain::ids::{ChainId, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, Token};
+
+use super::memory::{LaneRow, Node, Whole};
+
+impl Whole {
+    pub(super) fn join(&mut self, node: &NodeId, url: &str) -> Result<Incarnation, StoreError> {
+        check::url(url)?;
+        let last = self.nodes.get(node).map(|node| node.incarnation);
+        let incarnation = last.unwrap_or_default().plus(1).unwrap();
+        let row = Node {
+            incarnation,
+            url: url.to_owned(),
+            beat_at: self.now,
+            chains: Vec::new(),
+        };
+        self.nodes.insert(node.clone(), row);
+        Ok(incarnation)
+    }
+
+    pub(super) fn beat(&mut self, holder: &Holder, chains: &[ChainId]) -> Result<Beat, StoreError> {
+        check::chains(chains)?;
+        let now = self.now;
+        let Some(node) = self.nodes.get_mut(&holder.node) else {
+            return Err(StoreError::Invalid("the node never joined".to_owned()));
+        };
+        if node.incarnation > holder.incarnation {
+            return Ok(Beat::Ghost(node.incarnation));
+        }
+        node.beat_at = now;
+        node.chains = chains.to_vec();
+        let lately = |node: &Node| node.beat_at + self.terms.duration * 3 >= now;
+        let alive = self.nodes.iter().filter(|(_, node)| lately(node));
+        let peers = alive.map(|(id, node)| Peer {
+            node: id.clone(),
+            incarnation: node.incarnation,
+            url: node.url.clone(),
+            chains: node.chains.clone(),
+        });
+        Ok(Beat::Alive(peers.collect()))
+    }
+
+    pub(super) fn open_lanes(&mut self, lanes: &[Lane]) -> Result<Vec<LaneId>, StoreError> {
+        check::lanes(lanes)?;
+        Ok(lanes.iter().map(|lane| self.open_lane(*lane)).collect())
+    }
+
+    fn open_lane(&mut self, lane: Lane) -> LaneId {
+        if let Some((id, _)) = self.lanes.iter().find(|(_, row)| row.lane == lane) {
+            return *id;
+        }
+        let id = LaneId(self.lanes.last_key_value().map_or(1, |(id, _)| id.0 + 1));
+        let row = LaneRow {
+            lane,
+            owner: None,
+            token: Token::default(),
+            expires_at: self.now,
+            next_nonce: Nonce::ZERO,
+            lane_seq: LaneSeq::default(),
+            paused: None,
+            free: BTreeSet::new(),
+            queue: Vec::new(),
+            due: BTreeMap::new(),
+        };
+        self.lanes.insert(id, row);
+        id
+    }
+
+    pub(super) fn acquire(
+        &mut self,
+        holder: &Holder,
+        url: &str,
+        bids: &[Bid],
+    ) -> Result<Vec<Acquired>, StoreError> {
+        check::bids(url, bids)?;
+        let joined = self.nodes.get(&holder.node).map(|node| node.incarnation);
+        if let Some(later) = joined.filter(|joined| *joined > holder.incarnation) {
+            return Ok(vec![Acquired::Ghost(later); bids.len()]);
+        }
+        Ok(bids
+            .iter()
+            .map(|bid| self.acquire_one(holder, url, *bid))
+            .collect())
+    }
+
+    fn acquire_one(&mut self, holder: &Holder, url: &str, bid: Bid) -> Acquired {
+        let (now, until) = (self.now, self.later(self.terms.duration));
+        let (skew, absurd) = (self.terms.skew, self.terms.absurd());
+        let Some(row) = self.lanes.get_mut(&bid.lane) else {
+            return Acquired::UnknownLane;
+        };
+        let renews = match &row.owner {
+            None => false,
+            Some((owner, _)) if owner == holder => row.expires_at > now && !bid.fresh,
+            Some((owner, _)) if owner.node == holder.node => {
+                if owner.incarnation > holder.incarnation {
+                    return Acquired::Ghost(owner.incarnation);
+                }
+                false
+            }
+            Some((owner, url)) => {
+                let dead = row.expires_at + skew <= now || row.expires_at > now + absurd;
+                if !dead {
+                    return Acquired::Led(leader(row, owner, url));
+                }
+                false
+            }
+        };
+        if !renews {
+            row.token = row.token.plus(1).unwrap();
+        }
+        row.owner = Some((holder.clone(), url.to_owned()));
+        row.expires_at = until;
+        Acquired::Leading(Lead {
+            token: row.token,
+            changed: !renews,
+            next_nonce: row.next_nonce,
+            paused: row.paused,
+        })
+    }
+
+    pub(super) fn renew(
+        &mut self,
+        holder: &Holder,
+        held: &[Held],
+    ) -> Result<Vec<Renewed>, StoreError> {
+        check::held(held)?;
+        let mut answers = Vec::new();
+        for held in held {
+            if self.leads(holder, *held) {
+                self.renew_lease(held.lane);
+                answers.push(Renewed::Kept);
+            } else {
+                answers.push(Renewed::Fenced);
+            }
+        }
+        Ok(answers)
+    }
+
+    pub(super) fn release(
+        &mut self,
+        holder: &Holder,
+        held: &[Held],
+    ) -> Result<Vec<LaneId>, StoreError> {
+        check::held(held)?;
+        let mut released = BTreeSet::new();
+        for held in held {
+            let now = self.now;
+            let Some(row) = self.lanes.get_mut(&held.lane) else {
+                continue;
+            };
+            let ours = row.owner.as_ref().is_some_and(|(owner, _)| owner == holder);
+            if ours && row.token == held.token {
+                row.owner = None;
+                row.expires_at = now;
+                released.insert(held.lane);
+            }
+        }
+        Ok(released.into_iter().collect())
+    }
+
+    pub(super) fn orphans(
+        &self,
+        after: Option<LaneId>,
+        limit: usize,
+    ) -> Result<Vec<Orphan>, StoreError> {
+        check::limit(limit)?;
+        let orphaned = self.lanes.iter().filter(|(id, row)| {
+            let dead = row.owner.is_none() || row.expires_at + self.terms.skew <= self.now;
+            let asked = self
+                .remedies
+                .iter()
+                .any(|remedy| !remedy.closed && self.records[&remedy.asked.tx].lane_id == **id);
+            dead && (!row.queue.is_empty() || !row.due.is_empty() || asked)
+        });
+        let orphans = orphaned
+            .filter(|(id, _)| Some(**id) > after)
+            .map(|(id, row)| Orphan {
+                id: *id,
+                lane: row.lane,
+            });
+        Ok(orphans.take(limit).collect())
+    }
+
+    pub(super) fn lane(&self, lane: Lane) -> Option<LaneView> {
+        let (id, row) = self.lanes.iter().find(|(_, row)| row.lane == lane)?;
+        Some(self.view(*id, row))
+    }
+
+    pub(super) fn lane_views(
+        &self,
+        after: Option<LaneId>,
+        limit: usize,
+    ) -> Result<Vec<LaneView>, StoreError> {
+        check::limit(limit)?;
+        let views = self.lanes.iter().filter(|(id, _)| Some(**id) > after);
+        Ok(views
+            .map(|(id, row)| self.view(*id, row))
+            .take(limit)
+            .collect())
+    }
+
+    fn view(&self, id: LaneId, row: &LaneRow) -> LaneView {
+        let open: Vec<_> = row.due.keys().map(|tx| &self.records[tx]).collect();
+        let waiting = row.queue.iter().map(|tx| &self.records[tx]);
+        let alive = row.owner.as_ref().filter(|_| row.expires_at > self.now);
+        let count = |n: usize| u64::try_from(n).unwrap();
+        LaneView {
+            id,
+            lane: row.lane,
+            leader: alive.map(|(owner, url)| leader(row, owner, url)),
+            token: row.token,
+            next_nonce: row.next_nonce,
+            lane_seq: row.lane_seq,
+            paused: row.paused,
+            in_flight: count(
+                open.iter()
+                    .filter(|tx| tx.state.inclusion().is_none())
+                    .count(),
+            ),
+            queued: count(row.queue.len()),
+            stuck: count(
+                open.iter()
+                    .filter(|tx| tx.state.name() == Name::Stuck)
+                    .count(),
+            ),
+            oldest_at: waiting
+                .chain(open.iter().copied())
+                .map(|tx| tx.created_at)
+                .min(),
+            head: open
+                .iter()
+                .min_by_key(|tx| tx.state.nonce())
+                .map(|tx| Box::new((*tx).clone())),
+            free: row.free.iter().copied().collect(),
+        }
+    }
+
+    pub(super) fn pause(
+        &mut self,
+        lane: LaneId,
+        change: PauseChange,
+        audit: &Audit,
+    ) -> Result<Paused, StoreError> {
+        check::pause(change, audit)?;
+        let Some(row) = self.lanes.get_mut(&lane) else {
+            return Ok(Paused::UnknownLane);
+        };
+        match change {
+            PauseChange::Pause(reason) => row.paused = Some(reason),
+            PauseChange::Resume => row.paused = None,
+            PauseChange::Reconcile { at_least } => {
+                row.next_nonce = row.next_nonce.max(at_least);
+                row.free = row.free.split_off(&at_least);
+            }
+        }
+        Ok(Paused::Now(row.paused))
+    }
+
+    pub(super) fn move_cursor(
+        &mut self,
+        lane: LaneId,
+        to: &CursorMove,
+        audit: &Audit,
+    ) -> Result<CursorMoved, StoreError> {
+        check::cursor(lane, to, audit)?;
+        let Some(row) = self.lanes.get(&lane) else {
+            return Ok(CursorMoved::UnknownLane);
+        };
+        let from = row.next_nonce;
+        match to {
+            CursorMove::Raise { holder, held, to } => {
+                if !self.leads(holder, *held) {
+                    return Ok(CursorMoved::Fenced);
+                }
+                self.renew_lease(lane);
+                let to = from.max(*to);
+                self.lane_mut(lane).next_nonce = to;
+                Ok(CursorMoved::Now { from, to })
+            }
+            CursorMove::Lower { to } => {
+                if row.paused.is_none() {
+                    return Ok(CursorMoved::NotPaused);
+                }
+                let held = self.held_nonces(lane);
+                if let Some(above) = held.range(*to..).next() {
+                    return Ok(CursorMoved::Holds(*above));
+                }
+                let to = from.min(*to);
+                let row = self.lane_mut(lane);
+                row.next_nonce = to;
+                row.free.split_off(&to);
+                Ok(CursorMoved::Now { from, to })
+            }
+        }
+    }
+
+    pub(super) fn gaps(
+        &self,
+        lane: LaneId,
+        from: Nonce,
+        limit: usize,
+    ) -> Result<Vec<Nonce>, StoreError> {
+        check::limit(limit)?;
+        let Some(row) = self.lanes.get(&lane) else {
+            return Ok(Vec::new());
+        };
+        let held = self.held_nonces(lane);
+        let scanned = (from.get()..row.next_nonce.get()).take(100_000);
+        let gaps = scanned.map(|n| Nonce::new(n).unwrap());
+        Ok(gaps.filter(|n| !held.contains(n)).take(limit).collect())
+    }
+
+    pub(super) fn held_nonces(&self, lane: LaneId) -> BTreeSet<Nonce> {
+        let of_lane = self.records.values().filter(|tx| tx.lane_id == lane);
+        of_lane.filter_map(|tx| tx.state.nonce()).collect()
+    }
+}
+
+fn leader(row: &LaneRow, owner: &Holder, url: &str) -> Leader {
+    Leader {
+        node: owner.node.clone(),
+        incarnation: owner.incarnation,
+        url: url.to_owned(),
+        token: row.token,
+        expires_at: row.expires_at,
+    }
+}

@@ -1,0 +1,343 @@
+//! The model as a [`Store`]: one lock around plain collections, and a clock that only tests move.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use fencepost_app::ports::{
+    Acquired, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, Completion, CursorMove,
+    CursorMoved, Enqueued, Feed, Held, Holder, Key, LaneBatch, LaneCreated, LaneMoved, LaneMoves,
+    LanePromotion, LaneView, NewRemedy, NewTx, Orphan, PageQuery, PauseChange, PauseReason, Paused,
+    Record, RemedyId, Renewed, Settle, Settled, Store, StoreError, StoredAttempt, StoredEvent,
+    Terms,
+};
+use fencepost_domain::ids::{
+    ChainId, FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, Token, TxId,
+};
+use fencepost_domain::state::Wait;
+use jiff::Timestamp;
+
+use crate::Harness;
+
+/// A store in memory.
+pub struct Memory {
+    whole: Mutex<Whole>,
+}
+
+/// All that is stored. Its methods first look for every reason to refuse, and then write.
+#[derive(Debug)]
+pub(super) struct Whole {
+    pub(super) terms: Terms,
+    pub(super) now: Timestamp,
+    pub(super) nodes: BTreeMap<NodeId, Node>,
+    pub(super) lanes: BTreeMap<LaneId, LaneRow>,
+    pub(super) records: BTreeMap<TxId, Record>,
+    pub(super) attempts: Vec<StoredAttempt>,
+    pub(super) events: Vec<StoredEvent>,
+    pub(super) feed: Vec<Completion>,
+    pub(super) remedies: Vec<Remedy>,
+}
+
+#[derive(Debug)]
+pub(super) struct Node {
+    pub(super) incarnation: Incarnation,
+    pub(super) url: String,
+    pub(super) beat_at: Timestamp,
+    pub(super) chains: Vec<ChainId>,
+}
+
+#[derive(Debug)]
+pub(super) struct LaneRow {
+    pub(super) lane: Lane,
+    pub(super) owner: Option<(Holder, String)>,
+    pub(super) token: Token,
+    pub(super) expires_at: Timestamp,
+    pub(super) next_nonce: Nonce,
+    pub(super) lane_seq: LaneSeq,
+    pub(super) paused: Option<PauseReason>,
+    pub(super) free: BTreeSet<Nonce>,
+    pub(super) queue: Vec<TxId>,
+    pub(super) due: BTreeMap<TxId, Timestamp>,
+}
+
+#[derive(Debug)]
+pub(super) struct Remedy {
+    pub(super) asked: NewRemedy,
+    pub(super) claimed: Option<Token>,
+    pub(super) closed: bool,
+}
+
+impl Memory {
+    fn whole(&self) -> MutexGuard<'_, Whole> {
+        self.whole.lock().unwrap()
+    }
+}
+
+impl Whole {
+    /// The instant `by` from now.
+    pub(super) fn later(&self, by: Duration) -> Timestamp {
+        self.now + by
+    }
+
+    /// Whether this holder leads this lane under this token, now.
+    pub(super) fn leads(&self, holder: &Holder, held: Held) -> bool {
+        self.lanes.get(&held.lane).is_some_and(|row| {
+            row.owner.as_ref().is_some_and(|(owner, _)| owner == holder)
+                && row.token == held.token
+                && row.expires_at > self.now
+        })
+    }
+
+    /// Every write behind the fence renews the lease.
+    pub(super) fn renew_lease(&mut self, lane: LaneId) {
+        let until = self.later(self.terms.duration);
+        self.lane_mut(lane).expires_at = until;
+    }
+
+    /// A lane that is known to exist.
+    pub(super) fn lane_mut(&mut self, lane: LaneId) -> &mut LaneRow {
+        self.lanes.get_mut(&lane).unwrap()
+    }
+
+    /// The remedy of this id, if there is one.
+    pub(super) fn remedy(&self, id: RemedyId) -> Option<&Remedy> {
+        let index = usize::try_from(id.0).ok()?.checked_sub(1)?;
+        self.remedies.get(index)
+    }
+}
+
+/// A harness whose store is the model itself.
+pub struct MemoryHarness(Arc<Memory>);
+
+impl MemoryHarness {
+    /// An empty store.
+    #[must_use]
+    pub fn new(terms: Terms) -> Self {
+        let whole = Mutex::new(Whole {
+            terms,
+            now: "2026-01-01T00:00:00Z".parse().unwrap(),
+            nodes: BTreeMap::new(),
+            lanes: BTreeMap::new(),
+            records: BTreeMap::new(),
+            attempts: Vec::new(),
+            events: Vec::new(),
+            feed: Vec::new(),
+            remedies: Vec::new(),
+        });
+        Self(Arc::new(Memory { whole }))
+    }
+}
+
+#[async_trait]
+impl Harness for MemoryHarness {
+    async fn store(&self) -> Arc<dyn Store> {
+        Arc::clone(&self.0) as Arc<dyn Store>
+    }
+
+    async fn second_handle(&self) -> Option<Arc<dyn Store>> {
+        Some(Arc::clone(&self.0) as Arc<dyn Store>)
+    }
+
+    async fn advance(&self, by: Duration) {
+        let mut whole = self.0.whole();
+        whole.now = whole.later(by);
+    }
+
+    fn terms(&self) -> Terms {
+        self.0.whole().terms
+    }
+}
+
+#[async_trait]
+impl Store for Memory {
+    async fn ping(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn join(&self, node: &NodeId, url: &str) -> Result<Incarnation, StoreError> {
+        self.whole().join(node, url)
+    }
+
+    async fn beat(&self, holder: &Holder, chains: &[ChainId]) -> Result<Beat, StoreError> {
+        self.whole().beat(holder, chains)
+    }
+
+    async fn open_lanes(&self, lanes: &[Lane]) -> Result<Vec<LaneId>, StoreError> {
+        self.whole().open_lanes(lanes)
+    }
+
+    async fn acquire(
+        &self,
+        holder: &Holder,
+        url: &str,
+        bids: &[Bid],
+    ) -> Result<Vec<Acquired>, StoreError> {
+        self.whole().acquire(holder, url, bids)
+    }
+
+    async fn renew(&self, holder: &Holder, held: &[Held]) -> Result<Vec<Renewed>, StoreError> {
+        self.whole().renew(holder, held)
+    }
+
+    async fn release(&self, holder: &Holder, held: &[Held]) -> Result<Vec<LaneId>, StoreError> {
+        self.whole().release(holder, held)
+    }
+
+    async fn orphans(
+        &self,
+        after: Option<LaneId>,
+        limit: usize,
+    ) -> Result<Vec<Orphan>, StoreError> {
+        self.whole().orphans(after, limit)
+    }
+
+    async fn lane(&self, lane: Lane) -> Result<Option<LaneView>, StoreError> {
+        Ok(self.whole().lane(lane))
+    }
+
+    async fn lanes(
+        &self,
+        after: Option<LaneId>,
+        limit: usize,
+    ) -> Result<Vec<LaneView>, StoreError> {
+        self.whole().lane_views(after, limit)
+    }
+
+    async fn pause(
+        &self,
+        lane: LaneId,
+        change: PauseChange,
+        audit: &Audit,
+    ) -> Result<Paused, StoreError> {
+        self.whole().pause(lane, change, audit)
+    }
+
+    async fn move_cursor(
+        &self,
+        lane: LaneId,
+        to: &CursorMove,
+        audit: &Audit,
+    ) -> Result<CursorMoved, StoreError> {
+        self.whole().move_cursor(lane, to, audit)
+    }
+
+    async fn gaps(
+        &self,
+        lane: LaneId,
+        from: Nonce,
+        limit: usize,
+    ) -> Result<Vec<Nonce>, StoreError> {
+        self.whole().gaps(lane, from, limit)
+    }
+
+    async fn create(
+        &self,
+        holder: &Holder,
+        batches: &[LaneBatch],
+    ) -> Result<Vec<LaneCreated>, StoreError> {
+        self.whole().create(holder, batches)
+    }
+
+    async fn enqueue(
+        &self,
+        txs: &[(LaneId, NewTx)],
+        wait: Wait,
+        queue_max: usize,
+    ) -> Result<Vec<Enqueued>, StoreError> {
+        self.whole().enqueue(txs, wait, queue_max)
+    }
+
+    async fn queued(&self, lane: LaneId, limit: usize) -> Result<Vec<Record>, StoreError> {
+        self.whole().queued(lane, limit)
+    }
+
+    async fn promote(
+        &self,
+        holder: &Holder,
+        promotions: &[LanePromotion],
+    ) -> Result<Vec<LaneCreated>, StoreError> {
+        self.whole().promote(holder, promotions)
+    }
+
+    async fn apply(
+        &self,
+        holder: &Holder,
+        batches: &[LaneMoves],
+    ) -> Result<Vec<LaneMoved>, StoreError> {
+        self.whole().moves(holder, batches, false)
+    }
+
+    async fn complete(
+        &self,
+        holder: &Holder,
+        batches: &[LaneMoves],
+    ) -> Result<Vec<LaneMoved>, StoreError> {
+        self.whole().moves(holder, batches, true)
+    }
+
+    async fn claim_due(
+        &self,
+        holder: &Holder,
+        held: &[Held],
+        next_in_ms: u64,
+        limit: usize,
+    ) -> Result<Claimed, StoreError> {
+        self.whole().claim_due(holder, held, next_in_ms, limit)
+    }
+
+    async fn ask_remedy(&self, remedy: &NewRemedy) -> Result<AskedRemedy, StoreError> {
+        self.whole().ask_remedy(remedy)
+    }
+
+    async fn claim_remedies(
+        &self,
+        holder: &Holder,
+        held: &[Held],
+        limit: usize,
+    ) -> Result<ClaimedRemedies, StoreError> {
+        self.whole().claim_remedies(holder, held, limit)
+    }
+
+    async fn settle(&self, call: &Settle) -> Result<Settled, StoreError> {
+        self.whole().settle(call)
+    }
+
+    async fn find(&self, key: &Key) -> Result<Option<Record>, StoreError> {
+        Ok(self.whole().find(key))
+    }
+
+    async fn find_many(&self, ids: &[TxId]) -> Result<Vec<Record>, StoreError> {
+        self.whole().find_many(ids)
+    }
+
+    async fn page(&self, query: &PageQuery) -> Result<Vec<Record>, StoreError> {
+        self.whole().page(query)
+    }
+
+    async fn unfinished(
+        &self,
+        lane: LaneId,
+        after: Option<Nonce>,
+        limit: usize,
+    ) -> Result<Vec<Record>, StoreError> {
+        self.whole().unfinished(lane, after, limit)
+    }
+
+    async fn history(
+        &self,
+        tx: TxId,
+        after: LaneSeq,
+        limit: usize,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        self.whole().history(tx, after, limit)
+    }
+
+    async fn attempts(&self, txs: &[TxId]) -> Result<Vec<StoredAttempt>, StoreError> {
+        self.whole().attempts_of(txs)
+    }
+
+    async fn completions(&self, after: FeedSeq, limit: usize) -> Result<Feed, StoreError> {
+        self.whole().completions(after, limit)
+    }
+}
