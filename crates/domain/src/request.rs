@@ -176,23 +176,32 @@ impl Payload {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meta(String);
 
-/// A client's meta text is larger than we keep.
+/// A client's meta text cannot be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("meta is {bytes} bytes, above the limit of {max}", max = Meta::BYTES_MAX)]
-pub struct MetaTooLarge {
-    /// How many bytes it had.
-    pub bytes: usize,
+pub enum BadMeta {
+    /// It is larger than we keep.
+    #[error("meta is {bytes} bytes, above the limit of {max}", max = Meta::BYTES_MAX)]
+    TooLarge {
+        /// How many bytes it had.
+        bytes: usize,
+    },
+    /// It holds the one character that no text column holds, and that no JSON text has bare.
+    #[error("meta holds a NUL character")]
+    Nul,
 }
 
 impl Meta {
     /// It rides along in every read of the transaction: larger texts belong elsewhere.
     pub const BYTES_MAX: usize = 16 * 1024;
 
-    /// Takes a text within the bound; that it is JSON is the HTTP layer's to know.
-    pub fn new(text: impl Into<String>) -> Result<Self, MetaTooLarge> {
+    /// Takes a text within the bound and without a NUL; that it is JSON is the HTTP layer's to know.
+    pub fn new(text: impl Into<String>) -> Result<Self, BadMeta> {
         let text = text.into();
         if text.len() > Self::BYTES_MAX {
-            return Err(MetaTooLarge { bytes: text.len() });
+            return Err(BadMeta::TooLarge { bytes: text.len() });
+        }
+        if text.contains('\0') {
+            return Err(BadMeta::Nul);
         }
         Ok(Self(text))
     }
@@ -229,5 +238,11 @@ mod tests {
     fn meta_is_bounded() {
         assert!(Meta::new("x".repeat(Meta::BYTES_MAX)).is_ok());
         assert!(Meta::new("x".repeat(Meta::BYTES_MAX + 1)).is_err());
+    }
+
+    #[test]
+    fn meta_without_json_escapes_for_nul_is_refused() {
+        assert_eq!(Meta::new("{\"a\":\"\0\"}"), Err(BadMeta::Nul));
+        assert!(Meta::new(r#"{"a":"\u0000"}"#).is_ok());
     }
 }

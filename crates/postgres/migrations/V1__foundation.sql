@@ -244,6 +244,8 @@ CREATE TABLE remedy (
     claimed_at       timestamptz,
     attempt_n        integer,
     result           text,
+    -- Names one act on a lane: a statement that was sent twice, or arrives late, does it once.
+    act              uuid          UNIQUE,
     asked_at         timestamptz   NOT NULL DEFAULT clock_timestamp(),
     closed_at        timestamptz,
     CHECK ((tx_id IS NULL) = (round IS NULL)),

@@ -1,16 +1,17 @@
 //! Connections: what every session is set to, and what is checked before one is used.
 //! A server that could lose commits is refused; one that has lost some is held.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use deadpool_postgres::{
-    Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime,
+    Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
 };
 use fencepost_app::ports::{StoreError, Terms};
+use tokio::task::JoinSet;
+use tokio::time;
 use tokio_postgres::config::TargetSessionAttrs;
-use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres::{Client, Config, Error, NoTls};
 
 use crate::fault::unreached;
 
@@ -27,7 +28,9 @@ pub struct Settings {
     /// Connections that only read, so that a slow reader never holds up a writer.
     pub read_connections: usize,
     /// A statement that takes longer is ended by the server; a takeover that is blocked longer
-    /// ends its blocker. Too long: one stuck statement delays a takeover that much.
+    /// ends its blocker; a reply that is not heard within two of these counts as lost, and no
+    /// statement is asked about for longer than four. Too long: one stuck statement delays a
+    /// takeover that much. Too short: a busy server cannot finish what it was asked.
     pub statement_timeout: Duration,
     /// Shown in `pg_stat_activity`.
     pub application_name: String,
@@ -82,27 +85,107 @@ const WRITER: &str =
 
 const READER: &str = "-c jit=off";
 
+/// By twice its own limit the server has ended a statement, and its answer would be here. A network
+/// that merely swallows packets would otherwise be waited for without end.
+const REPLY_TIMEOUTS: u32 = 2;
+/// No call asks again after this many of them. Too many: a caller waits long for "unknown". Too few:
+/// a lost reply is not asked for again.
+const CALL_TIMEOUTS: u32 = 4;
+
 /// The two pools and what they know of the server.
 pub(crate) struct Connections {
-    pub(crate) writers: Pool,
-    pub(crate) readers: Pool,
+    writers: Pool,
+    readers: Pool,
+    statement_timeout: Duration,
+    newest: Arc<Newest>,
 }
 
 impl Connections {
     pub(crate) fn new(settings: &Settings) -> Result<Self, StoreError> {
-        let seen = Arc::new(AtomicI64::new(0));
+        let newest = Arc::new(Newest::default());
         Ok(Self {
-            writers: pool(settings, WRITER, settings.write_connections, &seen)?,
-            readers: pool(settings, READER, settings.read_connections, &seen)?,
+            writers: pool(settings, WRITER, settings.write_connections, &newest)?,
+            readers: pool(settings, READER, settings.read_connections, &newest)?,
+            statement_timeout: settings.statement_timeout,
+            newest,
         })
     }
 
     pub(crate) async fn writer(&self) -> Result<Object, StoreError> {
-        self.writers.get().await.map_err(unreached)
+        self.take(&self.writers).await
     }
 
     pub(crate) async fn reader(&self) -> Result<Object, StoreError> {
-        self.readers.get().await.map_err(unreached)
+        self.take(&self.readers).await
+    }
+
+    /// A session outside the pools, for a statement that may wait longer than theirs. It is closed
+    /// when the set is dropped, whatever it is doing.
+    pub(crate) async fn session(
+        &self,
+        config: &Config,
+    ) -> Result<(Client, JoinSet<()>), StoreError> {
+        let (client, connection) = config
+            .connect(NoTls)
+            .await
+            .map_err(|error| StoreError::Unavailable(error.into()))?;
+        let mut wire = JoinSet::new();
+        wire.spawn(async move {
+            // Whoever waits for an answer is told.
+            let _ = connection.await;
+        });
+        inspect(&client, &self.newest)
+            .await
+            .map_err(|error| unreached(PoolError::PostCreateHook(error)))?;
+        Ok((client, wire))
+    }
+
+    /// The pool's own limits do not cover the inspection of a new connection.
+    async fn take(&self, pool: &Pool) -> Result<Object, StoreError> {
+        let limit = self.statement_timeout * REPLY_TIMEOUTS;
+        match time::timeout(limit, pool.get()).await {
+            Ok(client) => client.map_err(unreached),
+            Err(silence) => Err(StoreError::Unavailable(silence.into())),
+        }
+    }
+
+    /// When a call is over that begins now.
+    pub(crate) fn call_deadline(&self) -> time::Instant {
+        time::Instant::now() + self.statement_timeout * CALL_TIMEOUTS
+    }
+
+    /// When the reply to what is sent now counts as lost.
+    pub(crate) fn reply_deadline(&self, call: time::Instant) -> time::Instant {
+        call.min(time::Instant::now() + self.statement_timeout * REPLY_TIMEOUTS)
+    }
+}
+
+/// The newest timeline that any connection has led to. A server of an older one has been left
+/// behind by a failover, and so have the connections to it that are still open.
+#[derive(Default)]
+struct Newest(Mutex<Timeline>);
+
+#[derive(Default, Clone, Copy)]
+struct Timeline {
+    number: i64,
+    /// When it took the place of an older one.
+    since: Option<Instant>,
+}
+
+impl Newest {
+    /// Notes a server's timeline; false where a newer one is known.
+    fn admit(&self, number: i64) -> bool {
+        let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if number > newest.number {
+            let since = (newest.number > 0).then(Instant::now);
+            *newest = Timeline { number, since };
+        }
+        number == newest.number
+    }
+
+    fn outdates(&self, created: Instant) -> bool {
+        let newest = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        newest.since.is_some_and(|since| created < since)
     }
 }
 
@@ -110,23 +193,31 @@ fn pool(
     settings: &Settings,
     extra: &str,
     size: usize,
-    seen: &Arc<AtomicI64>,
+    newest: &Arc<Newest>,
 ) -> Result<Pool, StoreError> {
     let config = settings.config(extra)?;
     let how = ManagerConfig {
         recycling_method: RecyclingMethod::Fast,
     };
-    let seen = Arc::clone(seen);
+    let seen = Arc::clone(newest);
     let check = Hook::async_fn(move |client, _| {
         let seen = Arc::clone(&seen);
-        Box::pin(async move { inspect(client, &seen).await.map_err(HookError::message) })
+        Box::pin(async move { inspect(client, &seen).await })
+    });
+    let seen = Arc::clone(newest);
+    let left_behind = Hook::sync_fn(move |_, metrics| {
+        if seen.outdates(metrics.created) {
+            return Err(HookError::message("it was made before a failover"));
+        }
+        Ok(())
     });
     Pool::builder(Manager::from_config(config, NoTls, how))
         .max_size(size)
-        .wait_timeout(Some(settings.statement_timeout * 2))
-        .create_timeout(Some(settings.statement_timeout * 2))
+        .wait_timeout(Some(settings.statement_timeout * 3 / 2))
+        .create_timeout(Some(settings.statement_timeout * 3 / 2))
         .recycle_timeout(Some(settings.statement_timeout))
         .post_create(check)
+        .pre_recycle(left_behind)
         .runtime(Runtime::Tokio1)
         .build()
         .map_err(|error| StoreError::Unfit(format!("no connection pool: {error}")))
@@ -144,29 +235,30 @@ SELECT current_setting('server_version_num')::int,
 /// Rule: one primary. A new connection is used only when it leads to a server that keeps commits
 /// and that is not older than one we have talked to; a server of another timeline than the store
 /// remembers is a failover, and everything is held until an operator has looked.
-async fn inspect(client: &Client, seen: &AtomicI64) -> Result<(), String> {
+async fn inspect(client: &Client, newest: &Newest) -> Result<(), HookError> {
     let row = client
         .query_one(INSPECT, &[])
         .await
-        .map_err(|error| error.to_string())?;
+        .map_err(HookError::Backend)?;
+    let unfit = |why: String| Err(HookError::message(why));
     let version: i32 = row.get(0);
     if version < 140_000 {
-        return Err(format!(
+        return unfit(format!(
             "PostgreSQL 14 or newer is needed, this is {version}"
         ));
     }
     let durable: bool = row.get(1);
     if !durable {
-        return Err("fsync or full_page_writes is off: acknowledged writes could be lost".into());
+        let why = "fsync or full_page_writes is off: acknowledged writes could be lost";
+        return unfit(why.to_owned());
     }
     if row.get(2) {
-        return Err("the server is a standby".into());
+        return unfit("the server is a standby".to_owned());
     }
     let timeline: i64 = row.get(4);
-    let newest = seen.fetch_max(timeline, Ordering::SeqCst);
-    if timeline < newest {
-        return Err(format!(
-            "timeline {timeline} is older than {newest}: a stale primary"
+    if !newest.admit(timeline) {
+        return unfit(format!(
+            "timeline {timeline} is older than one seen before: a stale primary"
         ));
     }
     // Before the first migration there is nothing that could have been lost.
@@ -174,7 +266,7 @@ async fn inspect(client: &Client, seen: &AtomicI64) -> Result<(), String> {
         let system: &str = row.get(3);
         identify(client, system, timeline)
             .await
-            .map_err(|error| error.to_string())?;
+            .map_err(HookError::Backend)?;
     }
     Ok(())
 }
@@ -199,11 +291,7 @@ WITH changed AS (
 )
 SELECT (SELECT count(*) FROM held) FROM changed";
 
-async fn identify(
-    client: &Client,
-    system: &str,
-    timeline: i64,
-) -> Result<(), tokio_postgres::Error> {
+async fn identify(client: &Client, system: &str, timeline: i64) -> Result<(), Error> {
     // Reading first keeps the common case free of locks.
     let known = "SELECT FROM store_identity WHERE (system_identifier, timeline) = ($1, $2)";
     if client

@@ -4,7 +4,7 @@
 mod work;
 mod call;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use fencepost_app::ports::{
     Holder, LaneBatch, LaneCreated, LaneRefusal, READ_LIMIT_MAX, Record, StoreError,
@@ -16,7 +16,7 @@ use tokio_postgres::Row;
 use self::call::Call;
 use self::work::{Layout, Outcome, Work, Written};
 use crate::PostgresStore;
-use crate::fault::{Fault, Unique, refused};
+use crate::fault::{Fault, Unique, after_write, refused};
 use crate::row::column;
 use crate::statement;
 
@@ -48,7 +48,15 @@ impl PostgresStore {
             Together::Done => {}
             Together::Apart => self.create_apart(holder, &mut works).await?,
         }
-        self.create_answers(holder, works).await
+        let wrote = works
+            .iter()
+            .any(|work| matches!(work.outcome, Some(Outcome::Written(_))));
+        let answers = self.create_answers(holder, works).await;
+        if wrote {
+            answers.map_err(after_write)
+        } else {
+            answers
+        }
     }
 
     async fn create_apart(
@@ -99,13 +107,15 @@ impl PostgresStore {
             match self.connections.write(CREATE, &call.params()).await? {
                 statement::Written::Rows { rows, again } => {
                     self.record_written(holder, works, sent, &rows, again)
-                        .await?;
+                        .await
+                        .map_err(after_write)?;
                     return Ok(Together::Done);
                 }
                 statement::Written::Refused {
                     again: true, error, ..
                 } => {
-                    if !self.find_written(works, &sent, &call.ids()).await? {
+                    let found = self.find_written(works, &sent, &call.ids()).await;
+                    if !found.map_err(after_write)? {
                         return Err(StoreError::OutcomeUnknown(error.into()));
                     }
                 }
@@ -129,7 +139,7 @@ impl PostgresStore {
                                     LaneRefusal::FreeMoved
                                 }
                                 Some(nonce) => LaneRefusal::NonceHeld(nonce),
-                                None => LaneRefusal::Stale,
+                                None => twice(call.nonces()),
                             };
                             refuse(works, &sent, why);
                         }
@@ -299,4 +309,12 @@ fn refuse(works: &mut [Work<'_>], sent: &[(usize, Layout)], why: LaneRefusal) {
     for (lane, _) in sent {
         works[*lane].outcome = Some(Outcome::Refused(why));
     }
+}
+
+/// The batch itself names one nonce twice, or whoever held it has let it go since.
+fn twice(nonces: &[i64]) -> LaneRefusal {
+    let mut seen = HashSet::new();
+    let repeated = nonces.iter().find(|nonce| !seen.insert(**nonce));
+    let repeated = repeated.and_then(|nonce| Nonce::from_column(*nonce).ok());
+    repeated.map_or(LaneRefusal::Stale, LaneRefusal::NonceHeld)
 }

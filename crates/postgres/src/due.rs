@@ -19,7 +19,7 @@ WITH lane AS MATERIALIZED (
      ORDER BY l.lane_id
        FOR NO KEY UPDATE OF l
 ), due AS MATERIALIZED (
-    SELECT d.tx_id, lane.fencing_token,
+    SELECT d.tx_id, m.version, lane.fencing_token,
            m.tx_hash IS NOT NULL AND m.block_number IS NULL
            AND m.state IN ('ALLOCATED', 'TRACKING', 'STUCK') AS sends
       FROM lane CROSS JOIN LATERAL (
@@ -29,18 +29,20 @@ WITH lane AS MATERIALIZED (
       JOIN managed_tx m ON m.tx_id = d.tx_id
      ORDER BY d.due_at, d.tx_id
      LIMIT $7
-), put AS (
-    UPDATE due_work d SET due_at = clock_timestamp() + $6::bigint * interval '1 microsecond'
-      FROM due WHERE d.tx_id = due.tx_id
 ), m AS (
+    -- After a wait for its lane this has read the past: what moved since then may have ended, or
+    -- be claimed, and is left alone.
     UPDATE managed_tx t
        SET submit_attempts = t.submit_attempts + due.sends::int,
            first_submit_at = CASE WHEN due.sends THEN coalesce(t.first_submit_at, clock_timestamp()) ELSE t.first_submit_at END,
            last_submit_at = CASE WHEN due.sends THEN clock_timestamp() ELSE t.last_submit_at END,
            fencing_token = due.fencing_token, version = t.version + 1, updated_at = clock_timestamp()
       FROM due
-     WHERE t.tx_id = due.tx_id
+     WHERE t.tx_id = due.tx_id AND t.version = due.version
     RETURNING t.*
+), put AS (
+    UPDATE due_work d SET due_at = clock_timestamp() + $6::bigint * interval '1 microsecond'
+      FROM m WHERE d.tx_id = m.tx_id
 ), renewed AS (
     UPDATE signer_lease l
        SET expires_at = clock_timestamp() + $5::bigint * interval '1 microsecond',

@@ -1,6 +1,6 @@
 //! What a Postgres error means for a write: did not happen, may have happened, or is an answer.
 
-use deadpool_postgres::PoolError;
+use deadpool_postgres::{HookError, PoolError, TimeoutType};
 use fencepost_app::ports::StoreError;
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
@@ -33,13 +33,15 @@ pub(crate) enum Unique {
     Hash,
     /// A running remedy, or a round of it.
     Remedy,
+    /// An operator's act.
+    Act,
     /// Something that no answer of ours is about.
     Other,
 }
 
 pub(crate) fn fault(error: &Error) -> Fault {
     let Some(db) = error.as_db_error() else {
-        return if error.is_closed() || is_transport(error) {
+        return if is_transport(error) {
             Fault::Lost
         } else {
             Fault::Refused
@@ -54,6 +56,7 @@ pub(crate) fn fault(error: &Error) -> Fault {
             Some("managed_tx_nonce") => Unique::Nonce,
             Some("tx_attempt_hash") => Unique::Hash,
             Some("remedy_running" | "remedy_tx_id_round_key") => Unique::Remedy,
+            Some("remedy_act_key") => Unique::Act,
             Some(_) | None => Unique::Other,
         });
     }
@@ -75,9 +78,13 @@ pub(crate) fn fault(error: &Error) -> Fault {
     Fault::Refused
 }
 
-/// Neither a database error nor a conversion of ours: the wire broke.
+/// Neither a database error nor a conversion of ours: the wire broke, or spoke nonsense. What has no
+/// source is a closed connection or a message that does not belong there.
 fn is_transport(error: &Error) -> bool {
     let mut source = std::error::Error::source(error);
+    if source.is_none() {
+        return true;
+    }
     while let Some(inner) = source {
         if inner.is::<std::io::Error>() {
             return true;
@@ -98,22 +105,42 @@ pub(crate) fn refused(error: Error) -> StoreError {
         "53100" | "53000" => StoreError::Full(error.into()),
         // Deadlock, lock not available, cancelled by the statement timeout.
         "40P01" | "55P03" | "40001" | "57014" => StoreError::Busy(error.into()),
+        // A table, column or function is not there.
+        "42P01" | "42703" | "42883" => StoreError::Unfit(format!(
+            "its schema is not the one this program needs ({}): run `fencepost migrate`",
+            db.message()
+        )),
         _ if code.starts_with("23") => StoreError::Constraint(error.into()),
         _ if code.starts_with("22") => StoreError::Invalid(db.message().to_owned()),
         _ => StoreError::Unavailable(error.into()),
     }
 }
 
+/// A question that failed behind a write which has happened, or may have: whatever it says about
+/// itself, the call as a whole must not be told as "nothing was written".
+pub(crate) fn after_write(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Unavailable(_)
+        | StoreError::Busy(_)
+        | StoreError::Full(_)
+        | StoreError::Invalid(_)
+        | StoreError::Constraint(_)
+        | StoreError::Unfit(_)
+        | StoreError::InUse(_) => StoreError::OutcomeUnknown(error.into()),
+        StoreError::OutcomeUnknown(_) | StoreError::Corrupt(_) => error,
+    }
+}
+
 /// A connection could not be had: nothing was sent.
 pub(crate) fn unreached(error: PoolError) -> StoreError {
     match error {
-        PoolError::PostCreateHook(deadpool_postgres::HookError::Message(why)) => {
-            StoreError::Unfit(why.into_owned())
-        }
-        PoolError::Timeout(_)
+        PoolError::PostCreateHook(HookError::Message(why)) => StoreError::Unfit(why.into_owned()),
+        // All connections are in use, which is no fault of the server's.
+        PoolError::Timeout(TimeoutType::Wait) => StoreError::Busy(error.into()),
+        PoolError::Timeout(TimeoutType::Create | TimeoutType::Recycle)
         | PoolError::Backend(_)
         | PoolError::Closed
         | PoolError::NoRuntimeSpecified
-        | PoolError::PostCreateHook(_) => StoreError::Unavailable(error.into()),
+        | PoolError::PostCreateHook(HookError::Backend(_)) => StoreError::Unavailable(error.into()),
     }
 }

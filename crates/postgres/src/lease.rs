@@ -1,15 +1,12 @@
-//! Leases: who leads a lane. Only the database's clock decides, and one row is the judge.
+//! Leases: whose a lane is, and until when. Only the database's clock decides, and one row is the
+//! judge. How a lane is won is in `bid`.
 
 use std::collections::HashMap;
 
-use fencepost_app::ports::{
-    Acquired, Bid, Held, Holder, Lead, Leader, Orphan, Renewed, StoreError,
-};
-use fencepost_domain::ids::{Incarnation, Lane, LaneId, NodeId, Nonce, Token};
-use tokio_postgres::{NoTls, Row};
+use fencepost_app::ports::{Held, Holder, Leader, Orphan, Renewed, StoreError};
+use fencepost_domain::ids::{Incarnation, Lane, LaneId, NodeId, Token};
+use tokio_postgres::Row;
 
-use crate::fault::{Fault, fault, refused};
-use crate::operate::pause_reason;
 use crate::row::{column, corrupt, lane};
 use crate::{PostgresStore, micros, rows};
 
@@ -29,46 +26,6 @@ SELECT g.ord, coalesce(m.lane_id, l.lane_id) AS lane_id
   LEFT JOIN made m ON m.chain_id = g.chain_id AND m.signer = g.signer
   LEFT JOIN signer_lease l ON l.chain_id = g.chain_id AND l.signer = g.signer
  ORDER BY g.ord";
-
-/// `/*skip*/` becomes SKIP LOCKED where many lanes are bid for: a lane whose row is held goes
-/// alone next time, so that it delays no other.
-const ACQUIRE: &str = "
-WITH bid AS (
-    SELECT * FROM unnest($1::bigint[], $2::boolean[]) AS b(lane_id, fresh)
-), later AS (
-    SELECT incarnation FROM node WHERE node_id = $3 AND incarnation > $4
-), free AS MATERIALIZED (
-    SELECT l.lane_id, l.fencing_token,
-           l.owner_node = $3 AND l.owner_incarnation = $4 AND l.expires_at > clock_timestamp()
-           AND NOT b.fresh AS kept
-      FROM signer_lease l JOIN bid b ON b.lane_id = l.lane_id
-     WHERE (l.owner_node IS NULL
-            OR (l.owner_node = $3 AND l.owner_incarnation <= $4)
-            OR (l.owner_node <> $3
-                AND (l.expires_at <= clock_timestamp() - $7::bigint * interval '1 microsecond'
-                     OR l.expires_at > clock_timestamp() + $8::bigint * interval '1 microsecond')))
-       AND NOT EXISTS (SELECT FROM later)
-     ORDER BY l.lane_id
-       FOR NO KEY UPDATE OF l /*skip*/
-), mine AS (
-    UPDATE signer_lease l
-       SET owner_node = $3, owner_incarnation = $4, owner_url = $5,
-           fencing_token = free.fencing_token + CASE WHEN free.kept THEN 0 ELSE 1 END,
-           expires_at = clock_timestamp() + $6::bigint * interval '1 microsecond',
-           updated_at = clock_timestamp()
-      FROM free
-     WHERE l.lane_id = free.lane_id
-    RETURNING l.lane_id, l.fencing_token, free.kept, l.next_nonce, l.paused, l.held
-)
-SELECT b.lane_id, mine.fencing_token AS token, mine.kept, mine.next_nonce, mine.paused, mine.held,
-       l.owner_node, l.owner_incarnation, l.owner_url, l.fencing_token, l.expires_at,
-       l.lane_id IS NOT NULL AS known, (SELECT incarnation FROM later) AS later,
-       l.owner_node <> $3
-       AND l.expires_at > clock_timestamp() - $7::bigint * interval '1 microsecond'
-       AND l.expires_at <= clock_timestamp() + $8::bigint * interval '1 microsecond' AS led
-  FROM bid b
-  LEFT JOIN mine ON mine.lane_id = b.lane_id
-  LEFT JOIN signer_lease l ON l.lane_id = b.lane_id";
 
 const RENEW: &str = "
 WITH given AS (
@@ -161,107 +118,6 @@ impl PostgresStore {
         Err(corrupt("lane_id"))
     }
 
-    pub(crate) async fn bid(
-        &self,
-        holder: &Holder,
-        url: &str,
-        bids: &[Bid],
-    ) -> Result<Vec<Acquired>, StoreError> {
-        let rows = match bids {
-            [] => return Ok(vec![]),
-            [_] => self.bid_alone(holder, url, bids).await?,
-            _ => {
-                let sql = ACQUIRE.replace("/*skip*/", "SKIP LOCKED");
-                let params = BidParams::new(self, holder, url, bids);
-                self.connections.write_plain(&sql, &params.list()).await?
-            }
-        };
-        let mut answers = HashMap::new();
-        for row in &rows {
-            let id: i64 = column(row, "lane_id")?;
-            answers.insert(LaneId(id), acquired(row, holder)?);
-        }
-        bids.iter()
-            .map(|bid| {
-                answers
-                    .get(&bid.lane)
-                    .cloned()
-                    .ok_or_else(|| corrupt("lane_id"))
-            })
-            .collect()
-    }
-
-    /// One lane, whose row is waited for. A half-sent statement can hold it without end, and no
-    /// timeout of the server reaches that: whoever blocks a takeover for longer than a statement
-    /// may take is terminated.
-    async fn bid_alone(
-        &self,
-        holder: &Holder,
-        url: &str,
-        bids: &[Bid],
-    ) -> Result<Vec<Row>, StoreError> {
-        let unavailable = |error: tokio_postgres::Error| StoreError::Unavailable(error.into());
-        let params = BidParams::new(self, holder, url, bids);
-        let sql = ACQUIRE.replace("/*skip*/", "SKIP LOCKED");
-        let rows = self.connections.write_plain(&sql, &params.list()).await?;
-        let skipped = match rows.first() {
-            Some(row) => acquired(row, holder)? == Acquired::Busy,
-            None => false,
-        };
-        if !skipped {
-            return Ok(rows);
-        }
-        let patience = self.settings.statement_timeout;
-        let mut config = self.settings.config("")?;
-        let ms = (patience * 3).as_millis();
-        config.options(format!(
-            "-c statement_timeout={ms} -c lock_timeout={ms} -c TimeZone=UTC"
-        ));
-        let (client, connection) = config.connect(NoTls).await.map_err(unavailable)?;
-        let wire = tokio::spawn(connection);
-        let pid: i32 = client
-            .query_one("SELECT pg_backend_pid()", &[])
-            .await
-            .map_err(unavailable)?
-            .get(0);
-        let sql = ACQUIRE.replace("/*skip*/", "");
-        let list = params.list();
-        let waiting = client.query(&sql, &list);
-        tokio::pin!(waiting);
-        let answer = tokio::select! {
-            answer = &mut waiting => answer,
-            () = tokio::time::sleep(patience) => {
-                self.terminate_blockers(pid, bids).await?;
-                waiting.await
-            }
-        };
-        wire.abort();
-        match answer {
-            Ok(rows) => Ok(rows),
-            // Bidding again renews what the lost try took.
-            Err(error) if fault(&error) == Fault::Lost => {
-                Err(StoreError::OutcomeUnknown(error.into()))
-            }
-            Err(error) => Err(refused(error)),
-        }
-    }
-
-    async fn terminate_blockers(&self, pid: i32, bids: &[Bid]) -> Result<(), StoreError> {
-        let sql = "SELECT pid, pg_terminate_backend(pid) AS done FROM unnest(pg_blocking_pids($1)) AS pid";
-        for row in self.connections.read(sql, &[&pid]).await? {
-            let blocker: i32 = column(&row, "pid")?;
-            let done: bool = column(&row, "done")?;
-            let lane = bids.first().map(|bid| bid.lane.0);
-            tracing::error!(
-                lane,
-                blocker,
-                done,
-                "terminated a backend that blocked a takeover"
-            );
-        }
-        Ok(())
-    }
-
     pub(crate) async fn renew_many(
         &self,
         holder: &Holder,
@@ -340,77 +196,6 @@ pub(crate) fn columns(held: &[Held]) -> (Vec<i64>, Vec<i64>) {
     held.iter()
         .map(|held| (held.lane.0, held.token.column()))
         .unzip()
-}
-
-struct BidParams<'a> {
-    lanes: Vec<i64>,
-    fresh: Vec<bool>,
-    node: &'a str,
-    incarnation: i64,
-    url: &'a str,
-    lease: i64,
-    skew: i64,
-    absurd: i64,
-}
-
-impl<'a> BidParams<'a> {
-    fn new(store: &PostgresStore, holder: &'a Holder, url: &'a str, bids: &[Bid]) -> Self {
-        Self {
-            lanes: bids.iter().map(|bid| bid.lane.0).collect(),
-            fresh: bids.iter().map(|bid| bid.fresh).collect(),
-            node: holder.node.as_str(),
-            incarnation: holder.incarnation.column(),
-            url,
-            lease: store.lease_micros(),
-            skew: micros(store.terms().skew),
-            absurd: micros(store.terms().absurd()),
-        }
-    }
-
-    fn list(&self) -> [&(dyn tokio_postgres::types::ToSql + Sync); 8] {
-        [
-            &self.lanes,
-            &self.fresh,
-            &self.node,
-            &self.incarnation,
-            &self.url,
-            &self.lease,
-            &self.skew,
-            &self.absurd,
-        ]
-    }
-}
-
-fn acquired(row: &Row, holder: &Holder) -> Result<Acquired, StoreError> {
-    let token: Option<i64> = column(row, "token")?;
-    if let Some(token) = token {
-        let kept: bool = column(row, "kept")?;
-        return Ok(Acquired::Leading(Lead {
-            token: Token::from_column(token)?,
-            changed: !kept,
-            next_nonce: Nonce::from_column(column(row, "next_nonce")?)?,
-            paused: pause_reason(column(row, "paused")?, column(row, "held")?)?,
-        }));
-    }
-    let later: Option<i64> = column(row, "later")?;
-    if let Some(later) = later {
-        return Ok(Acquired::Ghost(Incarnation::from_column(later)?));
-    }
-    if !column::<bool>(row, "known")? {
-        return Ok(Acquired::UnknownLane);
-    }
-    let Some(leader) = leader(row)? else {
-        return Ok(Acquired::Busy);
-    };
-    if leader.node == holder.node && leader.incarnation > holder.incarnation {
-        return Ok(Acquired::Ghost(leader.incarnation));
-    }
-    let led: Option<bool> = column(row, "led")?;
-    Ok(if led == Some(true) {
-        Acquired::Led(leader)
-    } else {
-        Acquired::Busy
-    })
 }
 
 /// Who a lane's row names as its owner, living or not.

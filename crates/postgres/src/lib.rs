@@ -11,6 +11,7 @@ mod statement;
 mod row;
 mod node;
 mod lease;
+mod bid;
 mod operate;
 mod lane_state;
 mod known;

@@ -12,7 +12,7 @@ use tokio_postgres::Row;
 
 pub(crate) use self::call::Call;
 use crate::PostgresStore;
-use crate::fault::{Fault, Unique, refused};
+use crate::fault::{Fault, Unique, after_write, refused};
 use crate::row::{column, corrupt};
 use crate::statement::Written;
 
@@ -43,29 +43,43 @@ const FEED: &str = "), head AS (
       FROM unnest($8::bigint[], $9::uuid[], $13::bigint[], $11::text[], $12::text[], $15::bytea[],
                   $16::bigint[], $18::bytea[]) WITH ORDINALITY
            AS i(lane_id, tx_id, nonce, state, sub_state, tx_hash, block_number, mined_hash, place)
-      JOIN lane ON lane.lane_id = i.lane_id
+      JOIN led ON i.lane_id = led.ids[width_bucket(i.lane_id, led.ids)]
      CROSS JOIN head
     RETURNING seq, lane_id
 ";
 const SEQS: &str =
     "(SELECT array_agg(seq ORDER BY seq) FROM listed WHERE listed.lane_id = lane.lane_id)";
 
-static APPLY: LazyLock<String> =
-    LazyLock::new(|| statement(FENCE, "", RENEW, "", "NULL::bigint[]"));
-/// Over lanes of several workers: a lane whose row is held is skipped and goes alone.
-static COMPLETE: LazyLock<String> =
-    LazyLock::new(|| statement(FENCE, "SKIP LOCKED", RENEW, FEED, SEQS));
-static COMPLETE_ALONE: LazyLock<String> = LazyLock::new(|| statement(FENCE, "", RENEW, FEED, SEQS));
-pub(crate) static SETTLE: LazyLock<String> =
-    LazyLock::new(|| statement(NO_FENCE, "", "", "", "NULL::bigint[]"));
+const NO_SEQS: &str = "NULL::bigint[]";
 
-fn statement(fence: &str, skip: &str, renew: &str, feed: &str, seqs: &str) -> String {
-    MOVES
-        .replace("/*fence*/", fence)
-        .replace("/*skip*/", skip)
-        .replace("/*renew*/", renew)
-        .replace("/*feed*/", feed)
-        .replace("/*seqs*/", seqs)
+static APPLY: LazyLock<String> = LazyLock::new(|| statement(FENCED, "", "", NO_SEQS));
+/// Over lanes of several workers: a lane whose row is held is skipped and goes alone.
+static COMPLETE: LazyLock<String> = LazyLock::new(|| statement(FENCED, "SKIP LOCKED", FEED, SEQS));
+static COMPLETE_ALONE: LazyLock<String> = LazyLock::new(|| statement(FENCED, "", FEED, SEQS));
+pub(crate) static SETTLE: LazyLock<String> = LazyLock::new(|| statement(SETTLED, "", "", NO_SEQS));
+
+/// Under the fence a row carries the leader's token, and storing bytes counts as a try to send them.
+const FENCED: [(&str, &str); 4] = [
+    ("/*fence*/", FENCE),
+    ("/*renew*/", RENEW),
+    ("/*token*/", "led.tokens[width_bucket(i.lane_id, led.ids)]"),
+    ("/*tries*/", "i.signs"),
+];
+const SETTLED: [(&str, &str); 4] = [
+    ("/*fence*/", NO_FENCE),
+    ("/*renew*/", ""),
+    ("/*token*/", "m.fencing_token"),
+    ("/*tries*/", "false"),
+];
+
+fn statement(whose: [(&str, &str); 4], skip: &str, feed: &str, seqs: &str) -> String {
+    let rest = [("/*skip*/", skip), ("/*feed*/", feed), ("/*seqs*/", seqs)];
+    whose
+        .into_iter()
+        .chain(rest)
+        .fold(MOVES.to_owned(), |sql, (mark, text)| {
+            sql.replace(mark, text)
+        })
 }
 
 /// Which moves.
@@ -152,13 +166,19 @@ impl PostgresStore {
                         None => left.push(index),
                     }
                 }
-                self.explain_left(holder, batches, &left, lanes.len() > 1, again, answers)
-                    .await
+                let several = lanes.len() > 1;
+                let explained = self.explain_left(holder, batches, &left, several, again, answers);
+                if moved.is_empty() && !again {
+                    explained.await
+                } else {
+                    explained.await.map_err(after_write)
+                }
             }
             Written::Refused {
                 again: true, error, ..
             } => {
-                self.find_moved(batches, lanes, answers).await?;
+                let found = self.find_moved(batches, lanes, answers).await;
+                found.map_err(after_write)?;
                 if lanes.iter().all(|index| answers[*index].is_some()) {
                     return Ok(());
                 }

@@ -1,15 +1,22 @@
 //! What operators do to a lane: pause, resume, reconcile, move its cursor, look for gaps.
 //! Each takes the lane's row, so that it waits for what is in flight and nothing slips past it.
 
+use deadpool_postgres::Transaction;
 use fencepost_app::ports::{
     Audit, CursorMoved, Held, Holder, PauseChange, PauseReason, Paused, StoreError,
 };
 use fencepost_domain::ids::{LaneId, Nonce};
+use tokio::time::error::Elapsed;
+use tokio::time::timeout_at;
+use uuid::Uuid;
 
+use crate::fault::{Fault, Unique, after_write, refused};
 use crate::row::{column, corrupt};
+use crate::statement::Written;
 use crate::{PostgresStore, rows};
 
-/// Waits for every statement that holds the lane; whoever comes after sees the pause.
+/// Waits for every statement that holds the lane; whoever comes after sees the pause. It happens
+/// once: a lost try that arrives late must not undo what an operator said after it.
 const PAUSE: &str = "
 WITH old AS MATERIALIZED (
     SELECT lane_id, paused, held, next_nonce FROM signer_lease WHERE lane_id = $1 FOR NO KEY UPDATE
@@ -24,14 +31,16 @@ WITH old AS MATERIALIZED (
 ), dropped AS (
     DELETE FROM free_nonce f USING new WHERE f.lane_id = new.lane_id AND f.nonce < $4
 ), audited AS (
-    INSERT INTO remedy (lane_id, action, asked_by, reason, details, before_after, state, closed_at)
+    INSERT INTO remedy (lane_id, action, asked_by, reason, details, before_after, state, closed_at, act)
     SELECT new.lane_id, $2, $5, $6, $7,
            format('paused %s held %s cursor %s -> paused %s held %s cursor %s',
                   old.paused, old.held, old.next_nonce, new.paused, new.held, new.next_nonce),
-           'DONE', clock_timestamp()
+           'DONE', clock_timestamp(), $8
       FROM new, old
 )
 SELECT paused, held FROM new";
+
+const PAUSED: &str = "SELECT paused, held FROM signer_lease WHERE lane_id = $1";
 
 const RAISE: &str = "
 WITH old AS MATERIALIZED (
@@ -94,13 +103,29 @@ impl PostgresStore {
         };
         let (by, why, details) = (&audit.by, &audit.reason, &audit.details);
         let at_least = at_least.column();
-        let rows = self
+        let once = Uuid::now_v7();
+        let written = self
             .connections
-            .write_plain(
+            .write(
                 PAUSE,
-                &[&lane.0, &act, &reason, &at_least, by, why, details],
+                &[&lane.0, &act, &reason, &at_least, by, why, details, &once],
             )
             .await?;
+        let rows = match written {
+            Written::Rows { rows, .. } => rows,
+            // The lost try has done it.
+            Written::Refused {
+                fault: Fault::Taken(Unique::Act),
+                ..
+            } => {
+                let now = self.connections.read(PAUSED, &[&lane.0]).await;
+                now.map_err(after_write)?
+            }
+            Written::Refused {
+                error, again: true, ..
+            } => return Err(StoreError::OutcomeUnknown(error.into())),
+            Written::Refused { error, .. } => return Err(refused(error)),
+        };
         match rows.first() {
             None => Ok(Paused::UnknownLane),
             Some(row) => Ok(Paused::Now(pause_reason(
@@ -154,48 +179,25 @@ impl PostgresStore {
     }
 
     /// Rare, on a paused lane, by a person: the one write that is a transaction of several
-    /// statements. A lost reply is told as unknown; the cursor can be read.
+    /// statements. Before its last word nothing has happened; if the reply to that is lost, the
+    /// outcome is told as unknown, and the cursor can be read.
     pub(crate) async fn lower_cursor(
         &self,
         lane: LaneId,
         to: Nonce,
         audit: &Audit,
     ) -> Result<CursorMoved, StoreError> {
+        let deadline = self.connections.call_deadline();
+        let silent = |silence: Elapsed| StoreError::Unavailable(silence.into());
         let mut client = self.connections.writer().await?;
-        let unavailable = |error: tokio_postgres::Error| StoreError::Unavailable(error.into());
-        let transaction = client.transaction().await.map_err(unavailable)?;
-        let row = transaction
-            .query_opt(LOWER_LOCK, &[&lane.0])
-            .await
-            .map_err(unavailable)?;
-        let Some(row) = row else {
-            return Ok(CursorMoved::UnknownLane);
-        };
-        if pause_reason(column(&row, "paused")?, column(&row, "held")?)?.is_none() {
-            return Ok(CursorMoved::NotPaused);
-        }
-        let from = Nonce::from_column(column(&row, "next_nonce")?)?;
-        if to >= from {
-            return Ok(CursorMoved::Now { from, to: from });
-        }
-        let above = transaction
-            .query_opt(LOWER_HELD, &[&lane.0, &to.column()])
-            .await
-            .map_err(unavailable)?;
-        if let Some(above) = above {
-            return Ok(CursorMoved::Holds(Nonce::from_column(column(
-                &above, "nonce",
-            )?)?));
-        }
-        let change = format!("cursor {from} -> {to}");
-        let (by, why, details) = (&audit.by, &audit.reason, &audit.details);
-        transaction
-            .execute(LOWER, &[&lane.0, &to.column(), by, why, details, &change])
-            .await
-            .map_err(unavailable)?;
-        match transaction.commit().await {
-            Ok(()) => Ok(CursorMoved::Now { from, to }),
-            Err(error) => Err(StoreError::OutcomeUnknown(error.into())),
+        let begun = timeout_at(deadline, client.transaction()).await;
+        let transaction = begun.map_err(silent)?.map_err(refused)?;
+        let lowering = lower(&transaction, lane, to, audit);
+        let lowered = timeout_at(deadline, lowering).await.map_err(silent)??;
+        match timeout_at(deadline, transaction.commit()).await {
+            Ok(Ok(())) => Ok(lowered),
+            Ok(Err(error)) => Err(StoreError::OutcomeUnknown(error.into())),
+            Err(silence) => Err(StoreError::OutcomeUnknown(silence.into())),
         }
     }
 
@@ -214,6 +216,44 @@ impl PostgresStore {
             .map(|row| Ok(Nonce::from_column(column(row, "nonce")?)?))
             .collect()
     }
+}
+
+/// Lowers the cursor in an open transaction, or says why not.
+async fn lower(
+    transaction: &Transaction<'_>,
+    lane: LaneId,
+    to: Nonce,
+    audit: &Audit,
+) -> Result<CursorMoved, StoreError> {
+    let row = transaction
+        .query_opt(LOWER_LOCK, &[&lane.0])
+        .await
+        .map_err(refused)?;
+    let Some(row) = row else {
+        return Ok(CursorMoved::UnknownLane);
+    };
+    if pause_reason(column(&row, "paused")?, column(&row, "held")?)?.is_none() {
+        return Ok(CursorMoved::NotPaused);
+    }
+    let from = Nonce::from_column(column(&row, "next_nonce")?)?;
+    if to >= from {
+        return Ok(CursorMoved::Now { from, to: from });
+    }
+    let above = transaction
+        .query_opt(LOWER_HELD, &[&lane.0, &to.column()])
+        .await
+        .map_err(refused)?;
+    if let Some(above) = above {
+        let nonce = Nonce::from_column(column(&above, "nonce")?)?;
+        return Ok(CursorMoved::Holds(nonce));
+    }
+    let change = format!("cursor {from} -> {to}");
+    let (by, why, details) = (&audit.by, &audit.reason, &audit.details);
+    transaction
+        .execute(LOWER, &[&lane.0, &to.column(), by, why, details, &change])
+        .await
+        .map_err(refused)?;
+    Ok(CursorMoved::Now { from, to })
 }
 
 /// What holds a lane: a hold after a failover outranks every other reason.

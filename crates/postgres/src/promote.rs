@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use crate::fault::{Fault, Unique, refused};
+use crate::fault::{Fault, Unique, after_write, refused};
 use crate::row::column;
 use crate::statement::Written;
 use crate::{PostgresStore, rows};
@@ -41,9 +41,15 @@ impl PostgresStore {
             .promote_sent(holder, promotions, &sent, &mut answers)
             .await?;
         if !together {
-            for one in &sent {
-                self.promote_sent(holder, promotions, std::slice::from_ref(one), &mut answers)
-                    .await?;
+            for (nth, one) in sent.iter().enumerate() {
+                let alone = std::slice::from_ref(one);
+                let promoted = self.promote_sent(holder, promotions, alone, &mut answers);
+                match promoted.await {
+                    Ok(_) => {}
+                    // Lanes before this one may be written; that must not be told as nothing.
+                    Err(error) if nth > 0 => return Err(after_write(error)),
+                    Err(error) => return Err(error),
+                }
             }
         }
         let nothing = |(index, answer): (usize, Option<LaneCreated>)| {
@@ -71,10 +77,18 @@ impl PostgresStore {
         let written = self.connections.write(PROMOTE, &call.params()).await?;
         let (found, again) = match written {
             Written::Rows { rows, again } => (rows, again),
+            // The lost try may have done it, and then this one could not.
             Written::Refused {
                 again: true, error, ..
             } => {
-                return Err(StoreError::OutcomeUnknown(error.into()));
+                let mut times = HashMap::new();
+                let found = self.find_promoted(promotions, sent, &mut times).await;
+                found.map_err(after_write)?;
+                if times.len() < sent.len() {
+                    return Err(StoreError::OutcomeUnknown(error.into()));
+                }
+                answer_promoted(promotions, sent, &times, answers);
+                return Ok(true);
             }
             Written::Refused { .. } if sent.len() > 1 => return Ok(false),
             Written::Refused { fault, error, .. } => {
@@ -109,42 +123,50 @@ impl PostgresStore {
             );
         }
         if again {
-            self.find_promoted(promotions, sent, &mut times).await?;
+            let found = self.find_promoted(promotions, sent, &mut times).await;
+            found.map_err(after_write)?;
         }
-        let lanes: Vec<i64> = sent
-            .iter()
-            .map(|(index, _)| promotions[*index].held.lane.0)
-            .collect();
-        let left: Vec<i64> = lanes
-            .into_iter()
-            .filter(|lane| !times.contains_key(lane))
-            .collect();
-        let states = self.lane_states(holder, &left).await?;
-        for (index, plan) in sent {
-            let lane = &promotions[*index];
-            let state = states.get(&lane.held.lane.0);
-            answers[*index] = Some(match times.get(&lane.held.lane.0) {
-                Some(&(at, more_free)) => {
-                    let new = |nonce: &_| Stored::New { nonce: *nonce, at };
-                    let txs = plan.nonces.iter().map(new).collect();
-                    LaneCreated::Done {
-                        txs,
-                        next_nonce: plan.next,
-                        more_free,
-                    }
-                }
-                None if again && !state.is_some_and(|state| state.is_past(lane.held.token)) => {
-                    return Err(StoreError::OutcomeUnknown(
-                        "the lost try may have run".into(),
-                    ));
-                }
-                None => LaneCreated::Refused(match state {
-                    None => LaneRefusal::UnknownLane,
-                    Some(state) => state.refusal(lane.held.token, false),
-                }),
-            });
+        answer_promoted(promotions, sent, &times, answers);
+        let left = self.explain_unpromoted(holder, promotions, sent, again, answers);
+        if times.is_empty() && !again {
+            left.await?;
+        } else {
+            left.await.map_err(after_write)?;
         }
         Ok(true)
+    }
+
+    /// Why the statement left lanes out.
+    async fn explain_unpromoted(
+        &self,
+        holder: &Holder,
+        promotions: &[LanePromotion],
+        sent: &[(usize, Plan)],
+        again: bool,
+        answers: &mut [Option<LaneCreated>],
+    ) -> Result<(), StoreError> {
+        let left = sent.iter().map(|(index, _)| *index);
+        let left: Vec<usize> = left.filter(|index| answers[*index].is_none()).collect();
+        let lanes: Vec<i64> = left
+            .iter()
+            .map(|index| promotions[*index].held.lane.0)
+            .collect();
+        let states = self.lane_states(holder, &lanes).await?;
+        for index in left {
+            let held = promotions[index].held;
+            let state = states.get(&held.lane.0);
+            // Behind an unchanged token the lost try could still apply.
+            if again && !state.is_some_and(|state| state.is_past(held.token)) {
+                return Err(StoreError::OutcomeUnknown(
+                    "the lost try may still run".into(),
+                ));
+            }
+            answers[index] = Some(LaneCreated::Refused(match state {
+                None => LaneRefusal::UnknownLane,
+                Some(state) => state.refusal(held.token, false),
+            }));
+        }
+        Ok(())
     }
 
     /// After a lost reply: lanes whose transactions hold just the nonces that we laid out.
@@ -172,6 +194,25 @@ impl PostgresStore {
             }
         }
         Ok(())
+    }
+}
+
+/// The answers of lanes that were written, with the times at which they were.
+fn answer_promoted(
+    promotions: &[LanePromotion],
+    sent: &[(usize, Plan)],
+    times: &HashMap<i64, (Timestamp, bool)>,
+    answers: &mut [Option<LaneCreated>],
+) {
+    for (index, plan) in sent {
+        if let Some(&(at, more_free)) = times.get(&promotions[*index].held.lane.0) {
+            let new = |nonce: &_| Stored::New { nonce: *nonce, at };
+            answers[*index] = Some(LaneCreated::Done {
+                txs: plan.nonces.iter().map(new).collect(),
+                next_nonce: plan.next,
+                more_free,
+            });
+        }
     }
 }
 

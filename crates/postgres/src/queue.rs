@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use crate::fault::{Fault, Unique, refused};
+use crate::fault::{Fault, Unique, after_write, refused};
 use crate::row::column;
 use crate::statement::Written;
 use crate::{PostgresStore, rows};
@@ -97,6 +97,7 @@ impl PostgresStore {
             self.answer_stored(&mut items, false).await?;
         }
         let mut room = self.room(txs, queue_max).await?;
+        let mut wrote = false;
         for _ in 0..ROUNDS {
             let places = with_room(&mut items, &mut room.clone());
             if places.is_empty() {
@@ -109,6 +110,7 @@ impl PostgresStore {
                     for place in places {
                         items.answers[place] = Some(Enqueued::Queued { at });
                     }
+                    wrote = true;
                     break;
                 }
                 // A lost try of ours shows itself by the same ids: they are then ours.
@@ -118,10 +120,9 @@ impl PostgresStore {
                     ..
                 } => {
                     self.become_wary();
-                    if again {
-                        self.answer_ours(&mut items, &places).await?;
-                    }
-                    self.answer_stored(&mut items, true).await?;
+                    wrote |= again;
+                    let known = self.answer_taken(&mut items, &places, again).await;
+                    known.map_err(|error| told(wrote, error))?;
                 }
                 Written::Refused {
                     error,
@@ -134,9 +135,27 @@ impl PostgresStore {
                     return Err(StoreError::OutcomeUnknown(error.into()));
                 }
             }
-            room = self.room(txs, queue_max).await?;
+            room = self
+                .room(txs, queue_max)
+                .await
+                .map_err(|error| told(wrote, error))?;
         }
-        self.enqueue_answers(items).await
+        self.enqueue_answers(items)
+            .await
+            .map_err(|error| told(wrote, error))
+    }
+
+    /// Answers what is stored already: first as ours, where a lost try may have stored it.
+    async fn answer_taken(
+        &self,
+        items: &mut Items<'_>,
+        places: &[usize],
+        again: bool,
+    ) -> Result<(), StoreError> {
+        if again {
+            self.answer_ours(items, places).await?;
+        }
+        self.answer_stored(items, true).await
     }
 
     /// How many each lane still takes; unknown lanes are missing. Nodes that fill the last places
@@ -272,6 +291,11 @@ impl PostgresStore {
                     WHERE q.lane_id = $1 ORDER BY q.queue_seq LIMIT $2";
         self.records(tail, &[&lane.0, &rows(limit)]).await
     }
+}
+
+/// An error, as it must be told once something was written, or may have been.
+fn told(wrote: bool, error: StoreError) -> StoreError {
+    if wrote { after_write(error) } else { error }
 }
 
 /// The new items that their lanes still have room for; the others are answered.

@@ -6,8 +6,9 @@ use fencepost_app::ports::{
 };
 use fencepost_domain::ids::LaneId;
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
-use crate::fault::{Fault, Unique, refused};
+use crate::fault::{Fault, Unique, after_write, refused};
 use crate::lease::columns;
 use crate::read::signed_fees;
 use crate::row::{RECORD, column, corrupt, record, small};
@@ -28,6 +29,13 @@ INSERT INTO remedy (lane_id, tx_id, round, action, max_fee, max_priority_fee, as
 SELECT m.lane_id, m.tx_id, $2, $3, $4::text::numeric, $5::text::numeric, $6, $7, $8, 'ASKED'
   FROM managed_tx m WHERE m.tx_id = $1 AND m.state NOT IN /*final*/
 RETURNING remedy_id";
+
+/// The remedy of this round, if it is just what we asked for.
+const OURS: &str = "
+SELECT remedy_id FROM remedy
+ WHERE tx_id = $1 AND round = $2
+   AND (action, max_fee, max_priority_fee, asked_by, reason, details)
+       IS NOT DISTINCT FROM ($3, $4::text::numeric, $5::text::numeric, $6, $7, $8)";
 
 const CLAIM: &str = "
 WITH lane AS MATERIALIZED (
@@ -54,6 +62,9 @@ WITH lane AS MATERIALIZED (
            closed_at = CASE WHEN open.final THEN clock_timestamp() END,
            claimed_by = $3, claimed_token = open.fencing_token, claimed_at = clock_timestamp()
       FROM open WHERE r.remedy_id = open.remedy_id
+       -- After a wait for its lane `open` is the past: it may be closed or claimed since then.
+       AND r.closed_at IS NULL
+       AND (r.state = 'ASKED' OR r.claimed_token < open.fencing_token)
     RETURNING r.*, open.final
 ), renewed AS (
     UPDATE signer_lease l
@@ -85,6 +96,16 @@ impl PostgresStore {
         let audit = &remedy.audit;
         let standing = STANDING.replace("/*final*/", FINAL);
         let ask = ASK.replace("/*final*/", FINAL);
+        let params: [&(dyn ToSql + Sync); 8] = [
+            &remedy.tx.0,
+            &round,
+            &remedy.action.word(),
+            &max_fee,
+            &tip,
+            &audit.by,
+            &audit.reason,
+            &audit.details,
+        ];
         for _ in 0..ROUNDS {
             let rows = self.connections.read(&standing, &[&remedy.tx.0]).await?;
             let Some(row) = rows.first() else {
@@ -93,37 +114,21 @@ impl PostgresStore {
             if let Some(answer) = standing_answer(row, round)? {
                 return Ok(answer);
             }
-            let written = self
-                .connections
-                .write(
-                    &ask,
-                    &[
-                        &remedy.tx.0,
-                        &round,
-                        &remedy.action.word(),
-                        &max_fee,
-                        &tip,
-                        &audit.by,
-                        &audit.reason,
-                        &audit.details,
-                    ],
-                )
-                .await?;
+            let written = self.connections.write(&ask, &params).await?;
             match written {
                 Written::Rows { rows, .. } => {
                     if let Some(row) = rows.first() {
                         return Ok(AskedRemedy::Asked(RemedyId(column(row, "remedy_id")?)));
                     }
                 }
-                // The lost try asked for this very round.
+                // The lost try asked for this very round, or someone else did.
                 Written::Refused {
                     fault: Fault::Taken(Unique::Remedy),
                     again: true,
                     ..
                 } => {
-                    let mine = "SELECT remedy_id FROM remedy WHERE tx_id = $1 AND round = $2";
-                    let rows = self.connections.read(mine, &[&remedy.tx.0, &round]).await?;
-                    if let Some(row) = rows.first() {
+                    let found = self.connections.read(OURS, &params).await;
+                    if let Some(row) = found.map_err(after_write)?.first() {
                         return Ok(AskedRemedy::Asked(RemedyId(column(row, "remedy_id")?)));
                     }
                 }
@@ -131,6 +136,9 @@ impl PostgresStore {
                     fault: Fault::Taken(Unique::Remedy),
                     ..
                 } => {}
+                Written::Refused {
+                    error, again: true, ..
+                } => return Err(StoreError::OutcomeUnknown(error.into())),
                 Written::Refused { error, .. } => return Err(refused(error)),
             }
         }
@@ -154,13 +162,27 @@ impl PostgresStore {
         let sql = CLAIM
             .replace("/*record*/", RECORD)
             .replace("/*final*/", FINAL);
-        let found = self
+        let written = self
             .connections
-            .write_plain(
+            .write(
                 &sql,
                 &[&lanes, &tokens, &node, &incarnation, &lease, &rows(limit)],
             )
             .await?;
+        let found = match written {
+            Written::Rows { rows, again: false } => rows,
+            // The lost try may have claimed some under this very token, and nothing would show them
+            // again before the next one.
+            Written::Rows { again: true, .. } => {
+                return Err(StoreError::OutcomeUnknown(
+                    "the lost try may have claimed some".into(),
+                ));
+            }
+            Written::Refused {
+                error, again: true, ..
+            } => return Err(StoreError::OutcomeUnknown(error.into())),
+            Written::Refused { error, .. } => return Err(refused(error)),
+        };
         let mut claimed = ClaimedRemedies::default();
         let mut led = Vec::new();
         for row in &found {

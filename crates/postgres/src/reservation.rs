@@ -1,6 +1,8 @@
 //! What the holder of a reservation says. Its lock token is the fence, so this needs no leader; but
 //! the lane's row is taken as for any other write, and the version it was decided on must stand.
 
+use std::time::Duration;
+
 use fencepost_app::ports::{
     Held, Key, LaneMoves, Move, Record, Settle, SettleAct, Settled, StoreError,
 };
@@ -11,7 +13,7 @@ use fencepost_domain::state::{Kind, State};
 use fencepost_domain::transition::{Input, Refusal, Transition};
 use fencepost_domain::{B256, Bytes};
 
-use crate::fault::{Fault, Unique, refused};
+use crate::fault::{Fault, Unique, after_write, refused};
 use crate::moves::{Call, SETTLE};
 use crate::statement::Written;
 use crate::{PostgresStore, micros};
@@ -39,29 +41,40 @@ const ROUNDS: usize = 5;
 /// What one round came to.
 enum Round {
     Over(Settled),
-    Again,
+    /// It has moved since it was read, perhaps by a try of ours whose reply was lost.
+    Again {
+        lost: bool,
+    },
 }
 
 impl PostgresStore {
     pub(crate) async fn settle_call(&self, call: &Settle) -> Result<Settled, StoreError> {
+        let mut lost = false;
         for _ in 0..ROUNDS {
-            let record = self.find_by(&Key::Id(call.reservation)).await?;
-            let Some(record) = record.filter(|record| record.kind == Kind::Reserved) else {
-                return Ok(Settled::NotFound);
-            };
-            if record.reservation.is_none_or(|loan| loan.lock != call.lock) {
-                return Ok(Settled::LockLost { recorded: false });
-            }
-            let round = match call.act {
-                SettleAct::Submitted(hash) => self.submitted(record, hash).await?,
-                SettleAct::Recycle => self.recycled(record).await?,
-                SettleAct::Extend(_) => self.extended(call, record).await?,
-            };
-            if let Round::Over(settled) = round {
-                return Ok(settled);
+            match self.settle_round(call).await {
+                Ok(Round::Over(settled)) => return Ok(settled),
+                Ok(Round::Again { lost: one }) => lost |= one,
+                Err(error) if lost => return Err(after_write(error)),
+                Err(error) => return Err(error),
             }
         }
-        Err(StoreError::Busy("the reservation keeps moving".into()))
+        let busy = StoreError::Busy("the reservation keeps moving".into());
+        Err(if lost { after_write(busy) } else { busy })
+    }
+
+    async fn settle_round(&self, call: &Settle) -> Result<Round, StoreError> {
+        let record = self.find_by(&Key::Id(call.reservation)).await?;
+        let Some(record) = record.filter(|record| record.kind == Kind::Reserved) else {
+            return Ok(Round::Over(Settled::NotFound));
+        };
+        if record.reservation.is_none_or(|loan| loan.lock != call.lock) {
+            return Ok(Round::Over(Settled::LockLost { recorded: false }));
+        }
+        match call.act {
+            SettleAct::Submitted(hash) => self.submitted(record, hash).await,
+            SettleAct::Recycle => self.recycled(record).await,
+            SettleAct::Extend(by) => self.extended(call, record, by).await,
+        }
     }
 
     async fn submitted(&self, record: Record, hash: B256) -> Result<Round, StoreError> {
@@ -75,7 +88,7 @@ impl PostgresStore {
             Ok(moved) => {
                 let step = Move::of(&record, moved)
                     .attempt(external)
-                    .due_in(std::time::Duration::ZERO);
+                    .due_in(Duration::ZERO);
                 let taken = Settled::Refused(Refusal::OtherHash);
                 self.settle_move(record, step, taken).await
             }
@@ -107,10 +120,12 @@ impl PostgresStore {
         };
         let step = Move::of(&record, same).attempt(external);
         let taken = Settled::LockLost { recorded: false };
-        match self.settle_move(record, step, taken).await? {
-            Round::Over(Settled::Done(_)) => Ok(Round::Over(Settled::LockLost { recorded: true })),
-            other => Ok(other),
-        }
+        let round = self.settle_move(record, step, taken).await?;
+        Ok(if matches!(round, Round::Over(Settled::Done(_))) {
+            Round::Over(Settled::LockLost { recorded: true })
+        } else {
+            round
+        })
     }
 
     async fn recycled(&self, record: Record) -> Result<Round, StoreError> {
@@ -127,10 +142,12 @@ impl PostgresStore {
         }
     }
 
-    async fn extended(&self, call: &Settle, record: Record) -> Result<Round, StoreError> {
-        let SettleAct::Extend(by) = call.act else {
-            return Ok(Round::Again);
-        };
+    async fn extended(
+        &self,
+        call: &Settle,
+        record: Record,
+        by: Duration,
+    ) -> Result<Round, StoreError> {
         match &record.state {
             State::Reserved(_) => {}
             State::Recyclable(_) => return Ok(Round::Over(Settled::LockLost { recorded: false })),
@@ -149,7 +166,8 @@ impl PostgresStore {
             .write_plain(EXTEND, &[&record.tx.0, &version, &lock, &by])
             .await?;
         if rows.is_empty() {
-            return Ok(Round::Again);
+            // A lost try may be why; asking again moves the end to the same distance from now.
+            return Ok(Round::Again { lost: true });
         }
         self.reread(&record).await
     }
@@ -171,21 +189,26 @@ impl PostgresStore {
         let call = Call::new(self, None, [&batch]);
         match self.connections.write(&SETTLE, &call.params()).await? {
             Written::Rows { .. } => self.reread(&record).await,
-            // It has moved since, perhaps by our own lost try: read again and see.
             Written::Refused {
                 fault: Fault::Partial,
+                again,
                 ..
-            } => Ok(Round::Again),
+            } => Ok(Round::Again { lost: again }),
             Written::Refused {
                 fault: Fault::Taken(Unique::Hash),
                 ..
             } => Ok(Round::Over(hash_taken)),
+            Written::Refused {
+                error, again: true, ..
+            } => Err(StoreError::OutcomeUnknown(error.into())),
             Written::Refused { error, .. } => Err(refused(error)),
         }
     }
 
+    /// What has just been written, as it stands.
     async fn reread(&self, record: &Record) -> Result<Round, StoreError> {
-        match self.find_by(&Key::Id(record.tx)).await? {
+        let found = self.find_by(&Key::Id(record.tx)).await;
+        match found.map_err(after_write)? {
             Some(record) => done(record),
             None => Ok(Round::Over(Settled::NotFound)),
         }

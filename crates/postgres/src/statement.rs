@@ -1,25 +1,35 @@
 //! Running one autocommit statement. A critical write whose reply is lost is sent again, the very
-//! same, on a new connection, before anything else is said about it.
+//! same, on a new connection, before anything else is said about it. Nothing here waits without a
+//! bound: a network that swallows packets breaks no connection, so silence has a limit too.
 
+use std::error::Error as StdError;
 use std::time::Duration;
 
 use deadpool_postgres::Object;
 use fencepost_app::ports::StoreError;
+use tokio::time::{Instant, timeout_at};
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Error, Row};
+use tokio_postgres::{Error, Row, Statement};
 
 use crate::connect::Connections;
-use crate::fault::{Fault, fault, refused};
+use crate::fault::{Fault, after_write, fault, refused};
 
 /// A statement's parameters, in order.
 pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
 /// How often contention is tried again. More would only add to the queue that causes it.
 const CONTENDED_TRIES: u32 = 4;
-/// How often a lost reply is asked for again before the outcome is called unknown.
-const LOST_TRIES: u32 = 3;
-/// Between two tries; doubled each time.
+/// How often a lost reply is asked for again. A statement that takes the server down with it must not
+/// do so for ever.
+const LOST_TRIES: u32 = 4;
+/// How often a sound connection is looked for. Each that is found broken leaves the pool.
+const BROKEN_TRIES: u32 = 4;
+/// Between two tries; doubled each time, up to [`PAUSE_MAX`].
 const PAUSE: Duration = Duration::from_millis(20);
+/// Longer, and a server that is back waits for us.
+const PAUSE_MAX: Duration = Duration::from_millis(250);
+
+type Source = Box<dyn StdError + Send + Sync>;
 
 /// What a write came to.
 #[derive(Debug)]
@@ -35,54 +45,63 @@ pub(crate) enum Written {
     },
 }
 
+/// What one try came to.
+enum Once {
+    Rows(Vec<Row>),
+    /// The server answered that it did nothing.
+    Failed(Fault, Error),
+    /// No answer: it may have run, and may still.
+    Lost(Source),
+    /// The connection turned out to be broken before the statement went out on it.
+    Broken(Source),
+    /// No connection could be had.
+    NotSent(StoreError),
+}
+
 impl Connections {
-    /// Runs a write. Contention is tried again here, a lost reply too.
+    /// Runs a write. Contention is tried again here, a lost reply too: until it is heard or the
+    /// time for one call is over.
     pub(crate) async fn write(&self, sql: &str, params: Params<'_>) -> Result<Written, StoreError> {
-        let (mut contended, mut lost) = (0, 0);
+        let deadline = self.call_deadline();
+        let (mut contended, mut broken, mut lost) = (0, 0, 0);
         let mut pause = PAUSE;
         loop {
-            let error = match self.once(sql, params).await {
-                Once::Rows(rows) => {
-                    return Ok(Written::Rows {
-                        rows,
-                        again: lost > 0,
+            let again = lost > 0;
+            let error = match self.once(sql, params, deadline).await {
+                Once::Rows(rows) => return Ok(Written::Rows { rows, again }),
+                Once::Failed(Fault::Contended, error) => {
+                    contended += 1;
+                    refused(error)
+                }
+                Once::Failed(fault, error) => {
+                    return Ok(Written::Refused {
+                        fault,
+                        error,
+                        again,
                     });
                 }
-                Once::NotSent(error) if lost == 0 => return Err(error),
-                Once::NotSent(error) => {
+                Once::Lost(error) => {
                     lost += 1;
-                    if lost > LOST_TRIES {
-                        return Err(StoreError::OutcomeUnknown(error.into()));
-                    }
-                    None
+                    StoreError::OutcomeUnknown(error)
                 }
-                Once::Failed(error) => Some(error),
+                Once::Broken(error) => {
+                    broken += 1;
+                    StoreError::Unavailable(error)
+                }
+                // Nobody waits for a server that is down, unless it has an answer to give.
+                Once::NotSent(error) if !again => return Err(error),
+                Once::NotSent(error) => error,
             };
-            if let Some(error) = error {
-                match fault(&error) {
-                    Fault::Lost => lost += 1,
-                    Fault::Contended => contended += 1,
-                    fault @ (Fault::Partial | Fault::Taken(_) | Fault::Refused) => {
-                        return Ok(Written::Refused {
-                            fault,
-                            error,
-                            again: lost > 0,
-                        });
-                    }
-                }
-                if lost > LOST_TRIES {
-                    return Err(StoreError::OutcomeUnknown(error.into()));
-                }
-                if contended > CONTENDED_TRIES {
-                    // An earlier try may have committed even though this one did not.
-                    return Err(match lost {
-                        0 => refused(error),
-                        _ => StoreError::OutcomeUnknown(error.into()),
-                    });
-                }
+            let over = contended > CONTENDED_TRIES
+                || broken > BROKEN_TRIES
+                || lost > LOST_TRIES
+                || Instant::now() + pause >= deadline;
+            if over {
+                // An earlier try may have committed even though this one did not.
+                return Err(if lost > 0 { after_write(error) } else { error });
             }
             tokio::time::sleep(pause).await;
-            pause *= 2;
+            pause = (pause * 2).min(PAUSE_MAX);
         }
     }
 
@@ -95,61 +114,103 @@ impl Connections {
     ) -> Result<Vec<Row>, StoreError> {
         match self.write(sql, params).await? {
             Written::Rows { rows, .. } => Ok(rows),
+            // The lost try may have been luckier than this one.
+            Written::Refused {
+                error, again: true, ..
+            } => Err(StoreError::OutcomeUnknown(error.into())),
             Written::Refused { error, .. } => Err(refused(error)),
         }
     }
 
-    async fn once(&self, sql: &str, params: Params<'_>) -> Once {
+    async fn once(&self, sql: &str, params: Params<'_>, deadline: Instant) -> Once {
         let client = match self.writer().await {
             Ok(client) => client,
             Err(error) => return Once::NotSent(error),
         };
-        let statement = match client.prepare_cached(sql).await {
+        let statement = match self.prepare(&client, sql, deadline).await {
             Ok(statement) => statement,
-            Err(error) => {
+            Err(Unprepared::Refused(error)) => return Once::NotSent(refused(error)),
+            Err(Unprepared::Broken(error)) => {
                 discard(client);
-                return Once::NotSent(StoreError::Unavailable(error.into()));
+                return Once::Broken(error);
             }
         };
-        match client.query(&statement, params).await {
-            Ok(rows) => Once::Rows(rows),
-            Err(error) => {
-                if fault(&error) == Fault::Lost {
+        let heard = timeout_at(
+            self.reply_deadline(deadline),
+            client.query(&statement, params),
+        );
+        match heard.await {
+            Ok(Ok(rows)) => Once::Rows(rows),
+            Ok(Err(error)) => match fault(&error) {
+                Fault::Lost => {
                     discard(client);
+                    Once::Lost(error.into())
                 }
-                Once::Failed(error)
+                fault @ (Fault::Contended | Fault::Partial | Fault::Taken(_) | Fault::Refused) => {
+                    Once::Failed(fault, error)
+                }
+            },
+            Err(silence) => {
+                discard(client);
+                Once::Lost(silence.into())
             }
         }
     }
 
     /// Runs a read; one that finds its connection broken is tried again on another.
     pub(crate) async fn read(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, StoreError> {
-        let mut lost = 0;
+        let deadline = self.call_deadline();
+        let mut broken = 0;
         loop {
             let client = self.reader().await?;
-            let answer = match client.prepare_cached(sql).await {
-                Ok(statement) => client.query(&statement, params).await,
-                Err(error) => Err(error),
-            };
-            match answer {
-                Ok(rows) => return Ok(rows),
-                Err(error) if fault(&error) == Fault::Lost && lost < LOST_TRIES => {
-                    discard(client);
-                    lost += 1;
+            let error: Source = match self.prepare(&client, sql, deadline).await {
+                Err(Unprepared::Refused(error)) => return Err(refused(error)),
+                Err(Unprepared::Broken(error)) => error,
+                Ok(statement) => {
+                    let heard = timeout_at(
+                        self.reply_deadline(deadline),
+                        client.query(&statement, params),
+                    );
+                    match heard.await {
+                        Ok(Ok(rows)) => return Ok(rows),
+                        Ok(Err(error)) if fault(&error) == Fault::Lost => error.into(),
+                        Ok(Err(error)) => return Err(refused(error)),
+                        Err(silence) => silence.into(),
+                    }
                 }
-                Err(error) => return Err(refused(error)),
+            };
+            discard(client);
+            broken += 1;
+            if broken > BROKEN_TRIES || Instant::now() >= deadline {
+                return Err(StoreError::Unavailable(error));
             }
+        }
+    }
+
+    async fn prepare(
+        &self,
+        client: &Object,
+        sql: &str,
+        deadline: Instant,
+    ) -> Result<Statement, Unprepared> {
+        let heard = timeout_at(self.reply_deadline(deadline), client.prepare_cached(sql));
+        match heard.await {
+            Ok(Ok(statement)) => Ok(statement),
+            Ok(Err(error)) if fault(&error) == Fault::Lost => Err(Unprepared::Broken(error.into())),
+            Ok(Err(error)) => Err(Unprepared::Refused(error)),
+            Err(silence) => Err(Unprepared::Broken(silence.into())),
         }
     }
 }
 
-enum Once {
-    Rows(Vec<Row>),
-    Failed(Error),
-    NotSent(StoreError),
+/// Why a statement could not even be prepared.
+enum Unprepared {
+    Refused(Error),
+    Broken(Source),
 }
 
-/// A broken connection is not given back to the pool.
+/// A broken connection is not given back to the pool. Closing it also tells a server that still
+/// hears us to give the statement up.
 fn discard(client: Object) {
     drop(Object::take(client));
 }

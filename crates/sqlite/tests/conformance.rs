@@ -1,6 +1,8 @@
 //! The embedded store keeps the port's promises: every scenario of the suite, on a file as in
 //! production and in memory as in simulations.
 
+#![allow(clippy::unwrap_used)] // A harness that cannot be set up fails its test.
+
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,10 +1,10 @@
 //! Accepting: each new transaction is stored with its nonce, duplicates spend none.
 
-use fencepost_app::ports::{Body, Held, Key, LaneBatch, LaneRefusal, NewTx, Stored};
+use fencepost_app::ports::{Body, Enqueued, Held, Key, LaneBatch, LaneRefusal, NewTx, Stored};
 use fencepost_domain::flat::Name;
 use fencepost_domain::ids::LaneId;
 use fencepost_domain::request::{Ceilings, Draft, Meta, Payload};
-use fencepost_domain::state::{Allocated, Kind, Signing, State};
+use fencepost_domain::state::{Allocated, Kind, Signing, State, Wait};
 use jiff::Timestamp;
 
 use crate::Harness;
@@ -204,6 +204,26 @@ pub async fn an_id_counts_before_a_name(harness: &dyn Harness) {
     let (stored, ..) = done(a.create(batch).await);
     assert_eq!(new_nonce(&stored[0]), 2);
     assert_eq!(conflicting(&stored[1]).tx, id(3));
+    // And even where the name came first.
+    let batch = vec![request(4, "first", 10), tx(5), request(5, "first", 10)];
+    let (stored, ..) = done(a.create(batch).await);
+    assert_eq!(conflicting(&stored[2]).tx, id(5));
+    bench.dump().await.assert_sound();
+}
+
+/// What a batch does not store takes no name: a later item that uses it is the first of that name.
+pub async fn a_conflicting_item_takes_no_name(harness: &dyn Harness) {
+    let bench = Bench::new(harness).await;
+    let a = bench.seat("a", lane(1)).await;
+    let batch = |n: u64, name| vec![tx(n), request(n, name, 10), request(n + 1, name, 10)];
+    let (stored, next, _) = done(a.create(batch(1, "order")).await);
+    assert_eq!((new_nonce(&stored[0]), new_nonce(&stored[2])), (0, 1));
+    assert_eq!((conflicting(&stored[1]).tx, next), (id(1), nonce(2)));
+    let batch = batch(3, "other").into_iter().map(|new| (a.held.lane, new));
+    let batch: Vec<_> = batch.collect();
+    let queued = bench.store.enqueue(&batch, Wait::Leader, 10).await.unwrap();
+    assert!(matches!(&queued[1], Enqueued::Conflict(record) if record.tx == id(3)));
+    assert!(matches!(&queued[2], Enqueued::Queued { .. }));
     bench.dump().await.assert_sound();
 }
 

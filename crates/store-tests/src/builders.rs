@@ -14,10 +14,10 @@ use fencepost_domain::transition::Input;
 use fencepost_domain::{Address, B256, Bytes};
 use uuid::{Builder, Uuid};
 
-/// How long a reservation lasts.
-pub const TTL: Duration = Duration::from_secs(600);
+/// How long a reservation lasts: longer than any lease, so that time can pass for one alone.
+pub const TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long after that its nonce may be looked at.
-pub const GRACE: Duration = Duration::from_secs(60);
+pub const GRACE: Duration = Duration::from_secs(60 * 60);
 
 /// The lane of the n-th signer on chain 1.
 #[must_use]

@@ -91,6 +91,7 @@ macro_rules! scenarios {
                 another_request_under_a_used_name_conflicts
                 duplicates_within_one_batch_meet_the_first
                 an_id_counts_before_a_name
+                a_conflicting_item_takes_no_name
                 one_name_on_two_lanes_is_two_transactions
                 names_that_only_look_alike_are_different
                 known_requests_are_answered_without_leadership

@@ -98,6 +98,12 @@ impl Proxy {
             .strike(|faults| faults.requests_left = Some(bytes));
     }
 
+    /// How many bytes of requests are held now, for letting a part of them through.
+    pub fn held_bytes(&self) -> usize {
+        let links = &self.shared.state().links;
+        links.iter().map(|link| link.held_bytes()).sum()
+    }
+
     /// Delivers what was held, and holds no more.
     pub fn release_requests(&self) {
         self.shared.strike(|faults| faults.requests_left = None);
@@ -106,6 +112,12 @@ impl Proxy {
     /// Closes all connections, on both sides. What was held is lost.
     pub fn cut(&self) {
         self.shared.strike(|faults| faults.cut = true);
+    }
+
+    /// Closes all connections on the client's side only: the server hears nothing of it, and goes on
+    /// with what it was told. Like a router that forgets.
+    pub fn forsake(&self) {
+        self.shared.strike(|faults| faults.forsaken = true);
     }
 
     /// Closes new connections as soon as they are made.

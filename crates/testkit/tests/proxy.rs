@@ -109,6 +109,7 @@ async fn a_truncated_request_stops_half_way_and_is_lost_by_a_cut() -> Result<()>
     client.write_all(b"abcdef").await?;
     proxy.wait_for_request(b"abcdef").await?;
     echo.hears(b"abc").await;
+    assert_eq!(proxy.held_bytes(), 3);
     proxy.cut();
     echo.hears_the_end().await;
     proxy.wait_until_idle().await?;
@@ -123,6 +124,22 @@ async fn a_cut_closes_both_sides_and_lets_the_client_come_back() -> Result<()> {
     assert!(is_closed(&mut client).await);
     echo.hears_the_end().await;
     talk(&mut TcpStream::connect(proxy.addr()).await?, b"again").await
+}
+
+#[tokio::test]
+async fn a_forsaken_client_is_closed_and_its_server_hears_nothing_of_it() -> Result<()> {
+    let (mut echo, proxy, mut client) = echo().await?;
+    client.write_all(b"last words").await?;
+    echo.hears(b"last words").await;
+    proxy.forsake();
+    let mut rest = Vec::new();
+    let _ = client.read_to_end(&mut rest).await;
+    talk(&mut TcpStream::connect(proxy.addr()).await?, b"new").await?;
+    echo.hears(b"new").await;
+    assert_eq!(proxy.connections(), 2, "the server's side is still open");
+    proxy.cut();
+    echo.hears_the_end().await;
+    Ok(())
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! What no store may be asked for. Every adapter checks its input here before it does anything, so
 //! that the same call is impossible everywhere and a statement is bounded before it is sent.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::hash::Hash;
 use std::time::Duration;
@@ -51,7 +52,7 @@ pub fn ids(ids: &[TxId]) -> Checked {
 
 /// A node's URL.
 pub fn url(url: &str) -> Checked {
-    at_most(url.len(), URL_BYTES_MAX, "bytes of url")
+    text(url, URL_BYTES_MAX, "url")
 }
 
 /// The chains of a heartbeat.
@@ -175,8 +176,8 @@ fn moves(batches: &[LaneMoves]) -> Checked {
     distinct(batches.iter().map(|batch| batch.held.lane), "lane")?;
     distinct(each(batches).map(|step| step.tx), "transaction")?;
     for step in each(batches) {
-        let receipt = step.receipt.as_ref().map_or(0, String::len);
-        at_most(receipt, RECEIPT_BYTES_MAX, "bytes of receipt")?;
+        let receipt = step.receipt.as_deref().unwrap_or_default();
+        text(receipt, RECEIPT_BYTES_MAX, "receipt")?;
         step.due_in.map_or(Ok(()), wait)?;
     }
     Ok(())
@@ -212,21 +213,51 @@ pub fn settle(call: &Settle) -> Checked {
     }
 }
 
-/// An error's text as it is stored, cut at a character's edge.
+/// An error's text as it is stored: [`clean`], and cut at a character's edge. A replaced character
+/// grows by two bytes, so it is cut last.
 #[must_use]
-pub fn cut(text: &str) -> &str {
-    let mut end = text.len().min(ERROR_BYTES_MAX);
-    while !text.is_char_boundary(end) {
-        end -= 1;
+pub fn cut(text: &str) -> Cow<'_, str> {
+    let edge = |text: &str| {
+        let mut end = text.len().min(ERROR_BYTES_MAX);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        end
+    };
+    match clean(text) {
+        Cow::Borrowed(text) => Cow::Borrowed(&text[..edge(text)]),
+        Cow::Owned(mut text) => {
+            text.truncate(edge(&text));
+            Cow::Owned(text)
+        }
     }
-    &text[..end]
+}
+
+/// What others told us, as it is stored. A node's words must never stop a move, so the one
+/// character that no text column holds is replaced instead of refused.
+#[must_use]
+pub fn clean(text: &str) -> Cow<'_, str> {
+    if text.contains('\0') {
+        Cow::Owned(text.replace('\0', "\u{fffd}"))
+    } else {
+        Cow::Borrowed(text)
+    }
 }
 
 fn audit(audit: &Audit) -> Checked {
-    at_most(audit.by.len(), AUDIT_BYTES_MAX, "bytes of audit.by")?;
-    at_most(audit.reason.len(), AUDIT_BYTES_MAX, "bytes of audit.reason")?;
-    let details = audit.details.as_ref().map_or(0, String::len);
-    at_most(details, DETAILS_BYTES_MAX, "bytes of audit.details")
+    text(&audit.by, AUDIT_BYTES_MAX, "audit.by")?;
+    text(&audit.reason, AUDIT_BYTES_MAX, "audit.reason")?;
+    let details = audit.details.as_deref().unwrap_or_default();
+    text(details, DETAILS_BYTES_MAX, "audit.details")
+}
+
+/// A text that must be stored as it is. No text column holds a NUL, and no JSON has one either.
+fn text(text: &str, bytes_max: usize, what: &str) -> Checked {
+    at_most(text.len(), bytes_max, &format!("bytes of {what}"))?;
+    if text.contains('\0') {
+        return refuse(format!("a NUL character in {what}"));
+    }
+    Ok(())
 }
 
 fn wait(time: Duration) -> Checked {
@@ -255,4 +286,102 @@ fn distinct<T: Eq + Hash>(items: impl Iterator<Item = T>, what: &str) -> Checked
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use fencepost_domain::ids::{Nonce, Token};
+    use uuid::Uuid;
+
+    use super::super::{Action, Loan};
+    use super::*;
+
+    fn is_invalid(checked: Checked) -> bool {
+        matches!(checked, Err(StoreError::Invalid(_)))
+    }
+
+    fn lane(n: i64) -> Held {
+        Held {
+            lane: LaneId(n),
+            token: Token::default(),
+        }
+    }
+
+    fn batch(n: i64, bodies: Vec<Body>) -> LaneBatch {
+        let tx = |body| NewTx {
+            tx: TxId(Uuid::nil()),
+            request_id: None,
+            body,
+            not_after: None,
+            meta: None,
+        };
+        LaneBatch {
+            held: lane(n),
+            cursor: Nonce::new(5).unwrap(),
+            free: Vec::new(),
+            txs: bodies.into_iter().map(tx).collect(),
+        }
+    }
+
+    #[test]
+    fn reads_are_bounded_and_never_for_nothing() {
+        assert!(is_invalid(limit(0)));
+        assert!(limit(1).is_ok() && limit(READ_LIMIT_MAX).is_ok());
+        assert!(is_invalid(limit(READ_LIMIT_MAX + 1)));
+        let some = |n| vec![TxId(Uuid::nil()); n];
+        assert!(ids(&some(READ_LIMIT_MAX)).is_ok());
+        assert!(is_invalid(ids(&some(READ_LIMIT_MAX + 1))));
+    }
+
+    #[test]
+    fn a_write_is_bounded_over_all_its_lanes_and_names_each_once() {
+        let fill = |n| vec![Body::Placeholder(Nonce::ZERO); n];
+        let half = WRITE_LIMIT_MAX / 2;
+        assert!(create(&[batch(1, fill(half)), batch(2, fill(half))]).is_ok());
+        let over = [batch(1, fill(half)), batch(2, fill(half + 1))];
+        assert!(is_invalid(create(&over)));
+        assert!(is_invalid(create(&[batch(1, fill(1)), batch(1, fill(1))])));
+        assert!(is_invalid(held(&[lane(1), lane(1)])));
+    }
+
+    #[test]
+    fn placeholders_stay_below_the_cursor_and_loans_within_ten_years() {
+        let placeholder = |n| vec![Body::Placeholder(Nonce::new(n).unwrap())];
+        assert!(create(&[batch(1, placeholder(4))]).is_ok());
+        assert!(is_invalid(create(&[batch(1, placeholder(5))])));
+        let loan = |ttl| {
+            let lock = fencepost_domain::ids::LockToken(Uuid::nil());
+            let grace = Duration::ZERO;
+            vec![Body::Reserved(Loan { lock, ttl, grace })]
+        };
+        assert!(create(&[batch(1, loan(WAIT_MAX))]).is_ok());
+        let longer = WAIT_MAX + Duration::from_nanos(1);
+        assert!(is_invalid(create(&[batch(1, loan(longer))])));
+        assert!(is_invalid(claim_due(&[], u64::MAX, 1)));
+    }
+
+    #[test]
+    fn texts_are_refused_or_cut_at_a_characters_edge() {
+        assert!(is_invalid(url(&"x".repeat(URL_BYTES_MAX + 1))));
+        let round = |round, by: String| NewRemedy {
+            tx: TxId(Uuid::nil()),
+            round,
+            action: Action::Cancel,
+            fees: None,
+            audit: Audit {
+                by,
+                reason: String::new(),
+                details: None,
+            },
+        };
+        assert!(remedy(&round(1, "x".repeat(AUDIT_BYTES_MAX))).is_ok());
+        assert!(is_invalid(remedy(&round(
+            1,
+            "x".repeat(AUDIT_BYTES_MAX + 1)
+        ))));
+        assert!(is_invalid(remedy(&round(0, String::new()))));
+        assert!(is_invalid(remedy(&round(u32::MAX, String::new()))));
+        assert_eq!(cut("short"), "short");
+        assert_eq!(cut(&"错".repeat(1_000)), "错".repeat(333));
+    }
 }

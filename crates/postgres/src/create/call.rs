@@ -41,6 +41,7 @@ struct Rows<'a> {
     ttl: Vec<Option<i64>>,
     ord: Vec<i64>,
     due: Vec<i64>,
+    token: Vec<i64>,
 }
 
 /// One statement's parameters, fixed before its first try.
@@ -101,6 +102,7 @@ impl<'a> Call<'a> {
         };
         let rows = &mut self.rows;
         rows.lane.push(work.lane().0);
+        rows.token.push(work.batch.held.token.column());
         rows.tx.push(tx.tx.0);
         rows.kind.push(tx.kind().word());
         rows.request
@@ -126,7 +128,7 @@ impl<'a> Call<'a> {
     }
 
     /// In the order of the statement's numbers.
-    pub(crate) fn params(&self) -> [&(dyn ToSql + Sync); 25] {
+    pub(crate) fn params(&self) -> [&(dyn ToSql + Sync); 26] {
         let (lanes, free, rows) = (&self.lanes, &self.free, &self.rows);
         [
             &lanes.id,
@@ -154,6 +156,7 @@ impl<'a> Call<'a> {
             &rows.ord,
             &lanes.passes_queue,
             &rows.due,
+            &rows.token,
         ]
     }
 }

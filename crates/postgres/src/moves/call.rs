@@ -1,5 +1,7 @@
 //! The parameters of one statement of moves, as arrays.
 
+use std::borrow::Cow;
+
 use fencepost_app::ports::{Holder, LaneMoves, Move, check};
 use fencepost_domain::flat::Name;
 use tokio_postgres::types::ToSql;
@@ -33,7 +35,7 @@ struct Rows<'a> {
     mined_status: Vec<Option<String>>,
     foreign_hash: Vec<Option<Vec<u8>>>,
     ends: Vec<bool>,
-    error: Vec<Option<String>>,
+    error: Vec<Option<Cow<'a, str>>>,
     receipt: Vec<Option<&'a str>>,
     signs: Vec<bool>,
     due: Vec<Option<i64>>,
@@ -43,7 +45,7 @@ struct Rows<'a> {
 }
 
 #[derive(Default)]
-struct Events {
+struct Events<'a> {
     ord: Vec<i64>,
     kind: Vec<&'static str>,
     from_state: Vec<&'static str>,
@@ -52,32 +54,21 @@ struct Events {
     block_number: Vec<Option<i64>>,
     block_hash: Vec<Option<Vec<u8>>>,
     new_fork: Vec<bool>,
-    note: Vec<Option<String>>,
+    note: Vec<Option<Cow<'a, str>>>,
 }
 
+/// Bytes to store, outcomes of sends and closed remedies; nothing for most moves.
 #[derive(Default)]
-struct Attempts<'a> {
-    tx: Vec<Uuid>,
-    kind: Vec<&'static str>,
-    hash: Vec<&'a [u8]>,
-    raw: Vec<&'a [u8]>,
+struct Extras<'a> {
+    kind: Vec<Option<&'static str>>,
+    hash: Vec<Option<&'a [u8]>>,
+    raw: Vec<Option<&'a [u8]>>,
     max_fee: Vec<Option<String>>,
     max_priority_fee: Vec<Option<String>>,
-}
-
-#[derive(Default)]
-struct Sent {
-    tx: Vec<Uuid>,
-    n: Vec<i32>,
-    outcome: Vec<&'static str>,
-}
-
-#[derive(Default)]
-struct Closed<'a> {
-    remedy: Vec<i64>,
-    tx: Vec<Uuid>,
-    refused: Vec<Option<&'a str>>,
-    signs: Vec<bool>,
+    sent_n: Vec<Option<i32>>,
+    outcome: Vec<Option<&'static str>>,
+    remedy: Vec<Option<i64>>,
+    refused: Vec<Option<Cow<'a, str>>>,
 }
 
 /// One statement's parameters, fixed before its first try.
@@ -87,10 +78,8 @@ pub(crate) struct Call<'a> {
     lease: i64,
     lanes: Lanes,
     rows: Rows<'a>,
-    events: Events,
-    attempts: Attempts<'a>,
-    sent: Sent,
-    closed: Closed<'a>,
+    events: Events<'a>,
+    extras: Extras<'a>,
 }
 
 impl<'a> Call<'a> {
@@ -107,9 +96,7 @@ impl<'a> Call<'a> {
             lanes: Lanes::default(),
             rows: Rows::default(),
             events: Events::default(),
-            attempts: Attempts::default(),
-            sent: Sent::default(),
-            closed: Closed::default(),
+            extras: Extras::default(),
         };
         for batch in batches {
             call.lanes.id.push(batch.held.lane.0);
@@ -121,7 +108,7 @@ impl<'a> Call<'a> {
             for (place, step) in batch.moves.iter().enumerate() {
                 call.add_row(batch.held.lane.0, step);
                 call.add_event(step, place + 1);
-                call.add_bytes(step);
+                call.add_extras(step);
             }
         }
         call
@@ -145,8 +132,7 @@ impl<'a> Call<'a> {
         r.mined_status.push(flat.mined_status);
         r.foreign_hash.push(flat.foreign_hash);
         r.ends.push(step.to.is_final());
-        r.error
-            .push(step.error.as_deref().map(|text| clean(check::cut(text))));
+        r.error.push(step.error.as_deref().map(check::cut));
         r.receipt.push(step.receipt.as_deref());
         r.signs.push(step.attempt.is_some());
         r.due.push(step.due_in.map(micros));
@@ -156,7 +142,7 @@ impl<'a> Call<'a> {
         r.queued.push(step.from.0 == Name::Queued);
     }
 
-    fn add_event(&mut self, step: &Move, ord: usize) {
+    fn add_event(&mut self, step: &'a Move, ord: usize) {
         let (event, e) = (&step.event, &mut self.events);
         e.ord.push(rows(ord));
         e.kind.push(event.kind.word());
@@ -168,44 +154,36 @@ impl<'a> Call<'a> {
         e.block_hash
             .push(event.block.map(|block| block.hash.to_vec()));
         e.new_fork.push(event.new_fork);
-        e.note.push(event.note.as_deref().map(clean));
+        e.note.push(event.note.as_deref().map(check::clean));
     }
 
-    fn add_bytes(&mut self, step: &'a Move) {
-        if let Some(attempt) = &step.attempt {
-            let a = &mut self.attempts;
-            a.tx.push(step.tx.0);
-            a.kind.push(attempt.kind.word());
-            a.hash.push(attempt.hash.as_slice());
-            a.raw.push(&attempt.raw);
-            a.max_fee
-                .push(attempt.fees.map(|fees| fees.max_fee.to_string()));
-            let tip = attempt.fees.and_then(|fees| fees.max_priority_fee);
-            a.max_priority_fee.push(tip.map(|tip| tip.to_string()));
-        }
-        if let Some(sent) = step.sent {
-            self.sent.tx.push(step.tx.0);
-            // A number that no attempt can have finds none, and the move is stale.
-            self.sent.n.push(i32::try_from(sent.n).unwrap_or(0));
-            self.sent.outcome.push(sent.outcome.word());
-        }
-        if let Some(closing) = &step.closes {
-            let c = &mut self.closed;
-            c.remedy.push(closing.remedy.0);
-            c.tx.push(step.tx.0);
-            c.refused.push(closing.refused.as_deref().map(check::cut));
-            c.signs.push(step.attempt.is_some());
-        }
+    fn add_extras(&mut self, step: &'a Move) {
+        let (attempt, x) = (step.attempt.as_ref(), &mut self.extras);
+        let fees = attempt.and_then(|attempt| attempt.fees);
+        let tip = fees.and_then(|fees| fees.max_priority_fee);
+        x.kind.push(attempt.map(|attempt| attempt.kind.word()));
+        x.hash.push(attempt.map(|attempt| attempt.hash.as_slice()));
+        x.raw.push(attempt.map(|attempt| attempt.raw.as_ref()));
+        x.max_fee.push(fees.map(|fees| fees.max_fee.to_string()));
+        x.max_priority_fee.push(tip.map(|tip| tip.to_string()));
+        // A number that no attempt can have finds none, and the move is stale.
+        x.sent_n
+            .push(step.sent.map(|sent| i32::try_from(sent.n).unwrap_or(0)));
+        x.outcome.push(step.sent.map(|sent| sent.outcome.word()));
+        let closing = step.closes.as_ref();
+        x.remedy.push(closing.map(|closing| closing.remedy.0));
+        let refused = closing.and_then(|closing| closing.refused.as_deref());
+        x.refused.push(refused.map(check::cut));
     }
 
-    pub(crate) fn hashes(&self) -> &[&'a [u8]] {
-        &self.attempts.hash
+    pub(crate) fn hashes(&self) -> &[Option<&'a [u8]>] {
+        &self.extras.hash
     }
 
     /// In the order of the statement's numbers.
-    pub(crate) fn params(&self) -> [&(dyn ToSql + Sync); 51] {
+    pub(crate) fn params(&self) -> [&(dyn ToSql + Sync); 47] {
         let (l, r, e) = (&self.lanes, &self.rows, &self.events);
-        let (a, s, c) = (&self.attempts, &self.sent, &self.closed);
+        let x = &self.extras;
         [
             &l.id,
             &l.token,
@@ -245,26 +223,17 @@ impl<'a> Call<'a> {
             &e.block_hash,
             &e.new_fork,
             &e.note,
-            &a.tx,
-            &a.kind,
-            &a.hash,
-            &a.raw,
-            &a.max_fee,
-            &a.max_priority_fee,
-            &s.tx,
-            &s.n,
-            &s.outcome,
-            &c.remedy,
-            &c.tx,
-            &c.refused,
-            &c.signs,
+            &x.kind,
+            &x.hash,
+            &x.raw,
+            &x.max_fee,
+            &x.max_priority_fee,
+            &x.sent_n,
+            &x.outcome,
+            &x.remedy,
+            &x.refused,
         ]
     }
-}
-
-/// Texts from outside may hold what a text column cannot.
-fn clean(text: &str) -> String {
-    text.replace('\0', "\u{fffd}")
 }
 
 /// Only what holds a nonce and has not ended is due; whatever comes back from elsewhere is due now.

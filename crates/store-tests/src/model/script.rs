@@ -180,11 +180,16 @@ impl Script {
         } else if let Op::Promote { skip, count, .. } = op {
             let queue = model.store.queued(held.lane, READ_LIMIT_MAX).await.unwrap();
             let front = queue.iter().skip(usize::from(*skip)).take(*count);
+            let txs: Vec<_> = front.map(|record| record.tx).collect();
+            // A promotion of nothing need not be put to the store, which then cannot know its cursor.
+            if txs.is_empty() {
+                return None;
+            }
             let promotion = LanePromotion {
                 held,
                 cursor,
                 free,
-                txs: front.map(|record| record.tx).collect(),
+                txs,
             };
             Accept::Promote(holder, promotion)
         } else {

@@ -19,6 +19,8 @@ pub(super) struct Faults {
     pub(super) requests_left: Option<usize>,
     /// Bytes to the client that may still pass before the rest is lost; `None` is all.
     pub(super) replies_left: Option<usize>,
+    /// The client's side is closed; the server's stays open.
+    pub(super) forsaken: bool,
     pub(super) cut: bool,
 }
 
@@ -32,6 +34,7 @@ pub(super) struct Link {
 #[derive(Debug, Default)]
 struct Traffic {
     requests: Vec<u8>,
+    held_bytes: usize,
     reply_lost: bool,
     ended: bool,
 }
@@ -71,6 +74,7 @@ impl Link {
                 return;
             }
             held.drain(..count);
+            self.note(|traffic| traffic.held_bytes = held.len());
             if held.is_empty() && !client_is_there {
                 // The server reads to the end and still answers: closing outright could destroy what
                 // it has not read yet.
@@ -79,26 +83,44 @@ impl Link {
             }
             let before = held.len();
             tokio::select! {
-                _ = faults.changed() => {}
+                _ = faults.changed() => {
+                    if faults.borrow_and_update().forsaken {
+                        drop(client);
+                        // The server must not hear of it, so its half stays as it is.
+                        return std::future::pending().await;
+                    }
+                }
                 read = client.read_buf(&mut held), if client_is_there && before < HELD_BYTES_MAX => {
                     client_is_there = read.is_ok_and(|count| count > 0);
-                    self.saw_request(&held[before..]);
+                    self.saw_request(&held, before);
                 }
             }
         }
     }
 
-    async fn pump_replies(&self, mut server: OwnedReadHalf, mut client: OwnedWriteHalf) {
+    async fn pump_replies(&self, mut server: OwnedReadHalf, client: OwnedWriteHalf) {
+        let mut faults = self.faults.subscribe();
+        let mut client = Some(client);
         let mut reply = Vec::new();
-        while server
-            .read_buf(&mut reply)
-            .await
-            .is_ok_and(|count| count > 0)
-        {
+        loop {
+            tokio::select! {
+                _ = faults.wait_for(|faults| faults.forsaken), if client.is_some() => {
+                    client = None;
+                    continue;
+                }
+                read = server.read_buf(&mut reply) => {
+                    if !read.is_ok_and(|count| count > 0) {
+                        return;
+                    }
+                }
+            }
             let count = self.take(|faults| &mut faults.replies_left, reply.len());
-            let written = client.write_all(&reply[..count]).await;
+            let written = match &mut client {
+                Some(client) => client.write_all(&reply[..count]).await.is_ok(),
+                None => false,
+            };
             // A server whose client has gone is still heard out, or it might not finish.
-            if count < reply.len() || written.is_err() {
+            if count < reply.len() || !written {
                 self.note(|traffic| traffic.reply_lost = true);
             }
             reply.clear();
@@ -119,9 +141,11 @@ impl Link {
         granted
     }
 
-    fn saw_request(&self, bytes: &[u8]) {
-        self.note(|Traffic { requests, .. }| {
-            requests.extend_from_slice(bytes);
+    fn saw_request(&self, held: &[u8], before: usize) {
+        self.note(|traffic| {
+            traffic.held_bytes = held.len();
+            let requests = &mut traffic.requests;
+            requests.extend_from_slice(&held[before..]);
             let surplus = requests.len().saturating_sub(SEEN_BYTES_MAX);
             requests.drain(..surplus);
         });
@@ -141,6 +165,10 @@ impl Link {
             requests.drain(..start + pattern.len());
         }
         found.is_some()
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        self.traffic().held_bytes
     }
 
     pub(super) fn has_lost_reply(&self) -> bool {

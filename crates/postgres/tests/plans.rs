@@ -1,0 +1,291 @@
+//! The plans of hot statements on tables of a million rows: every table row is found by an index.
+//!
+//! Method: a server of its own logs the plan of every statement (`auto_explain`); the store does
+//! each hot operation for real, so plans are those of its own sessions, prepared and generic.
+
+#[path = "../examples/bench/prefill.rs"]
+mod prefill;
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use fencepost_app::ports::{
+    Acquired, Bid, Body, Held, Holder, Key, LaneBatch, LaneCreated, LaneMoves, LanePromotion, Move,
+    NewTx, PageQuery, Record, Store,
+};
+use fencepost_domain::B256;
+use fencepost_domain::attempt::Kind::Original;
+use fencepost_domain::ids::{FeedSeq, LaneSeq, NodeId, Nonce, RequestId, TxId};
+use fencepost_domain::state::Wait;
+use fencepost_domain::transition::Input;
+use fencepost_postgres::{PostgresStore, Settings};
+use fencepost_store_tests::builders::{accepted, attempt, lane, mined, payload, sign};
+use fencepost_testkit::postgres::{Cluster, Options, connect};
+use uuid::Uuid;
+
+const ROWS: u64 = 1_000_000;
+
+/// Tables that grow. The others hold one row, or one for each node.
+const TABLES: [&str; 9] = [
+    "managed_tx",
+    "tx_event",
+    "tx_attempt",
+    "due_work",
+    "lane_queue",
+    "free_nonce",
+    "tx_completion",
+    "signer_lease",
+    "remedy",
+];
+
+/// Scans in a logged plan that read a growing table from end to end.
+fn whole_scans(plan: &str) -> Vec<String> {
+    let lines: Vec<&str> = plan.lines().collect();
+    let mut found = Vec::new();
+    for (n, line) in lines.iter().enumerate() {
+        let Some(table) = TABLES.iter().find(|table| {
+            line.contains(&format!(" on {table} ")) || line.ends_with(&format!(" on {table}"))
+        }) else {
+            continue;
+        };
+        let node = line.trim_start().trim_start_matches("->").trim_start();
+        let by_index = node.starts_with("Index") || node.starts_with("Bitmap Heap");
+        let details = lines[n + 1..]
+            .iter()
+            .take_while(|line| !line.contains("->"));
+        let bounded = details.clone().any(|line| line.contains(" Cond: "));
+        if node.starts_with("Seq Scan") || (by_index && !bounded) {
+            found.push(format!("{table}: {node}"));
+        }
+    }
+    found
+}
+
+/// Runs an operation and returns the plans that the server logged meanwhile.
+async fn plans_of<T>(cluster: &Cluster, work: impl Future<Output = T>) -> (T, String) {
+    let before = cluster.log().len();
+    let answer = work.await;
+    (answer, cluster.log().split_off(before))
+}
+
+async fn fill(url: &str) -> Result<()> {
+    prefill::prefill(url, ROWS).await?;
+    let client = connect(url).await?;
+    client
+        .batch_execute(
+            "INSERT INTO signer_lease (chain_id, signer)
+             SELECT 9, substr(sha256(n::text::bytea), 1, 20) FROM generate_series(1, 20000) n;
+             INSERT INTO due_work (tx_id, lane_id, due_at)
+             SELECT tx_id, lane_id, now() + interval '1 day' FROM managed_tx LIMIT 100000;
+             INSERT INTO tx_attempt (tx_id, n, chain_id, kind, tx_hash, raw, fencing_token)
+             SELECT tx_id, 1, 9, 'ORIGINAL', tx_hash, '\\x01', 1 FROM managed_tx LIMIT 100000;
+             INSERT INTO tx_completion (seq, tx_id, lane_id, state)
+             SELECT row_number() OVER (), tx_id, lane_id, 'CONFIRMED' FROM managed_tx LIMIT 100000;
+             UPDATE feed_head SET last_seq = 100000;
+             INSERT INTO lane_queue (lane_id, tx_id)
+             SELECT lane_id, tx_id FROM managed_tx LIMIT 50000;",
+        )
+        .await?;
+    client.batch_execute("VACUUM ANALYZE").await?;
+    Ok(())
+}
+
+/// A node that leads one lane of a large store.
+struct Desk {
+    cluster: Cluster,
+    url: String,
+    store: PostgresStore,
+    holder: Holder,
+    held: Held,
+    cursor: Nonce,
+}
+
+impl Desk {
+    async fn new() -> Result<Self> {
+        let settings = [
+            ("session_preload_libraries", "auto_explain"),
+            ("auto_explain.log_min_duration", "0"),
+            ("autovacuum", "off"),
+        ]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let cluster = Cluster::start(Options {
+            settings: settings.into(),
+        })
+        .await?;
+        let url = cluster.create_database().await?.url();
+        let settings = Settings {
+            statement_timeout: Duration::from_secs(60),
+            ..Settings::new(&url)
+        };
+        // Plans are made now, while the tables are empty, and must still be right afterwards.
+        let store = PostgresStore::open(settings).await?;
+        let node = NodeId::new("a")?;
+        let incarnation = store.join(&node, "http://a").await?;
+        let holder = Holder { node, incarnation };
+        let lane = store.open_lanes(&[lane(1)]).await?[0];
+        let bid = Bid { lane, fresh: false };
+        let Acquired::Leading(lead) = store.acquire(&holder, "http://a", &[bid]).await?.remove(0)
+        else {
+            anyhow::bail!("the lane is not ours");
+        };
+        let held = Held {
+            lane,
+            token: lead.token,
+        };
+        Ok(Self {
+            cluster,
+            url,
+            store,
+            holder,
+            held,
+            cursor: lead.next_nonce,
+        })
+    }
+
+    fn tx(n: u64) -> NewTx {
+        NewTx {
+            tx: TxId(Uuid::now_v7()),
+            request_id: RequestId::new(format!("r{n}")).ok(),
+            body: Body::Managed(payload(n)),
+            not_after: None,
+            meta: None,
+        }
+    }
+
+    async fn create(&mut self, from: u64) -> Result<Vec<TxId>> {
+        let txs: Vec<NewTx> = (from..from + 20).map(Self::tx).collect();
+        let ids = txs.iter().map(|tx| tx.tx).collect();
+        let batch = LaneBatch {
+            held: self.held,
+            cursor: self.cursor,
+            free: vec![],
+            txs,
+        };
+        match self.store.create(&self.holder, &[batch]).await?.remove(0) {
+            LaneCreated::Done { next_nonce, .. } => self.cursor = next_nonce,
+            LaneCreated::Refused(why) => anyhow::bail!("refused: {why:?}"),
+        }
+        Ok(ids)
+    }
+
+    async fn records(&self, ids: &[TxId]) -> Result<Vec<Record>> {
+        Ok(self.store.find_many(ids).await?)
+    }
+
+    async fn moves(&self, ids: &[TxId], input: impl Fn(u64) -> Input) -> Result<Vec<LaneMoves>> {
+        let mut moves = Vec::new();
+        for record in &self.records(ids).await? {
+            let n = record.state.nonce().context("a nonce")?.get();
+            let input = input(n);
+            let bytes = matches!(input, Input::Sign(..)).then(|| attempt(Original, n));
+            let step = Move::of(record, record.state.clone().apply(input)?);
+            moves.push(Move {
+                attempt: bytes,
+                ..step
+            });
+        }
+        Ok(vec![LaneMoves {
+            held: self.held,
+            moves,
+        }])
+    }
+
+    /// The life of a batch of transactions, and every read of it.
+    async fn day(&mut self, from: u64) -> Result<()> {
+        let ids = self.create(from).await?;
+        let again = self.create(from).await?;
+        assert!(
+            self.records(&again).await?.is_empty(),
+            "duplicates were stored"
+        );
+        let (store, holder, held) = (&self.store, &self.holder, self.held);
+        store.apply(holder, &self.moves(&ids, sign).await?).await?;
+        store
+            .apply(holder, &self.moves(&ids, |_| accepted()).await?)
+            .await?;
+        store
+            .apply(holder, &self.moves(&ids, |n| mined(n, n)).await?)
+            .await?;
+        store
+            .complete(holder, &self.moves(&ids, |_| Input::Final).await?)
+            .await?;
+        store.renew(holder, &[held]).await?;
+        let waiting = Self::tx(from + 100);
+        let id = waiting.tx;
+        store
+            .enqueue(&[(held.lane, waiting)], Wait::Leader, 100)
+            .await?;
+        store.queued(held.lane, 10).await?;
+        let promotion = LanePromotion {
+            held,
+            cursor: self.cursor,
+            free: vec![],
+            txs: vec![id],
+        };
+        match store.promote(holder, &[promotion]).await?.remove(0) {
+            LaneCreated::Done { next_nonce, .. } => self.cursor = next_nonce,
+            LaneCreated::Refused(why) => anyhow::bail!("refused: {why:?}"),
+        }
+        let claimed = self
+            .store
+            .claim_due(&self.holder, &[held], 1_000, 10)
+            .await?;
+        assert_eq!(claimed.records.len(), 1);
+        self.store.claim_remedies(&self.holder, &[held], 10).await?;
+        self.reads(id, &ids, from).await
+    }
+
+    async fn reads(&self, id: TxId, ids: &[TxId], from: u64) -> Result<()> {
+        let (store, held) = (&self.store, self.held);
+        store.find(&Key::Id(id)).await?.context("by id")?;
+        store
+            .find(&Key::Request(lane(1), RequestId::new(format!("r{from}"))?))
+            .await?
+            .context("r")?;
+        store
+            .find(&Key::Nonce(lane(1), Nonce::ZERO))
+            .await?
+            .context("by nonce")?;
+        store.find(&Key::Hash(lane(1).chain, B256::ZERO)).await?;
+        store
+            .page(&PageQuery {
+                lane: Some(lane(1)),
+                limit: 10,
+                ..PageQuery::default()
+            })
+            .await?;
+        store
+            .page(&PageQuery {
+                limit: 10,
+                ..PageQuery::default()
+            })
+            .await?;
+        store.unfinished(held.lane, None, 10).await?;
+        store.history(id, LaneSeq::default(), 10).await?;
+        store.attempts(ids).await?;
+        store.completions(FeedSeq::new(99_990)?, 10).await?;
+        store.lane(lane(1)).await?.context("the lane")?;
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hot_statements_find_their_rows_by_index_among_a_million() -> Result<()> {
+    let mut desk = Desk::new().await?;
+    desk.day(0).await?;
+    fill(&desk.url).await?;
+    let log = desk.cluster.log().len();
+    desk.day(1_000).await?;
+    let plans = desk.cluster.log().split_off(log);
+    let count = plans.matches("Query Text").count();
+    assert!(count > 30, "{count} plans were logged");
+    assert_eq!(whole_scans(&plans), Vec::<String>::new());
+
+    // The eye sees what it should: a statement without an index for it.
+    let client = connect(&desk.url).await?;
+    let blind = "SELECT count(*) FROM managed_tx WHERE last_error = 'x'";
+    let (answer, plans) = plans_of(&desk.cluster, client.query(blind, &[])).await;
+    answer?;
+    assert!(!whole_scans(&plans).is_empty(), "{plans}");
+    Ok(())
+}
