@@ -4,7 +4,7 @@
 mod work;
 mod call;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use fencepost_app::ports::{
     Holder, LaneBatch, LaneCreated, LaneRefusal, READ_LIMIT_MAX, Record, StoreError,
@@ -41,8 +41,10 @@ impl PostgresStore {
     ) -> Result<Vec<LaneCreated>, StoreError> {
         let mut works: Vec<Work<'_>> = batches.iter().map(Work::new).collect();
         let all: Vec<usize> = (0..works.len()).collect();
-        if self.is_wary() {
-            self.take_out_known(&mut works, &all, false).await?;
+        // An item that repeats another's name may still be stored under its own id.
+        let repeats = works.iter().any(|work| work.repeated().next().is_some());
+        if self.is_wary() || repeats {
+            self.take_out_known(&mut works, &all, repeats).await?;
         }
         match self.create_rounds(holder, &mut works, &all).await? {
             Together::Done => {}
@@ -134,13 +136,7 @@ impl PostgresStore {
                         Fault::Taken(Unique::Nonce) => {
                             let lane = works[sent[0].0].lane();
                             let plan = &sent[0].1.plan;
-                            let why = match self.held_among(lane, call.nonces()).await? {
-                                Some(_) if self.free_gone(lane, plan).await? => {
-                                    LaneRefusal::FreeMoved
-                                }
-                                Some(nonce) => LaneRefusal::NonceHeld(nonce),
-                                None => twice(call.nonces()),
-                            };
+                            let why = self.nonce_refusal(lane, plan, call.nonces()).await?;
                             refuse(works, &sent, why);
                         }
                         Fault::Taken(_) | Fault::Lost | Fault::Contended | Fault::Refused => {
@@ -264,16 +260,15 @@ impl PostgresStore {
         let mut places = Vec::new();
         for &lane in lanes {
             let work = &works[lane];
-            for place in work.new_places() {
+            for place in work.unanswered() {
                 at.push((lane, place));
                 places.push((work.lane(), &work.batch.txs[place]));
             }
         }
         let found = self.known(&places, by_id).await?;
         let any = !found.is_empty();
-        for (hit, record) in found {
-            let (lane, place) = at[hit];
-            works[lane].known.insert(place, record);
+        for (lane, found) in found.split(&at) {
+            works[lane].learn(found);
         }
         Ok(any)
     }
@@ -309,12 +304,4 @@ fn refuse(works: &mut [Work<'_>], sent: &[(usize, Layout)], why: LaneRefusal) {
     for (lane, _) in sent {
         works[*lane].outcome = Some(Outcome::Refused(why));
     }
-}
-
-/// The batch itself names one nonce twice, or whoever held it has let it go since.
-fn twice(nonces: &[i64]) -> LaneRefusal {
-    let mut seen = HashSet::new();
-    let repeated = nonces.iter().find(|nonce| !seen.insert(**nonce));
-    let repeated = repeated.and_then(|nonce| Nonce::from_column(*nonce).ok());
-    repeated.map_or(LaneRefusal::Stale, LaneRefusal::NonceHeld)
 }

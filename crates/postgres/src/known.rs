@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering;
 
 use fencepost_app::ports::{NewTx, Record, StoreError};
 use fencepost_domain::ids::{LaneId, TxId};
-use uuid::Uuid;
 
 use crate::PostgresStore;
 use crate::row::{RECORD, column, record};
@@ -18,6 +17,85 @@ const WARY_BATCHES: u32 = 64;
 
 /// Some new rows, by their place in a call.
 pub(crate) type Places<'a> = Vec<(LaneId, &'a NewTx)>;
+
+/// Rows that were stored before, by the place of the item that they answer.
+#[derive(Default)]
+pub(crate) struct Found {
+    by_id: HashMap<usize, Record>,
+    by_name: HashMap<usize, Record>,
+}
+
+/// What an item turns out to be when the items of a call are taken one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// To be stored.
+    New,
+    /// Answered by a row that was there before.
+    Stored,
+    /// Answered by an earlier item of the call.
+    Repeat(usize),
+}
+
+impl Found {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_id.is_empty() && self.by_name.is_empty()
+    }
+
+    /// The row that answers an item: an id outranks a name.
+    pub(crate) fn record(&self, place: usize) -> Option<&Record> {
+        self.by_id.get(&place).or_else(|| self.by_name.get(&place))
+    }
+
+    /// Adds what was found later.
+    pub(crate) fn absorb(&mut self, found: Self) {
+        self.by_id.extend(found.by_id);
+        self.by_name.extend(found.by_name);
+    }
+
+    /// Deals what was found out to whom each place belongs: an owner and a place of its own.
+    pub(crate) fn split(self, at: &[(usize, usize)]) -> HashMap<usize, Self> {
+        let mut parts: HashMap<usize, Self> = HashMap::new();
+        for (place, record) in self.by_id {
+            let (owner, place) = at[place];
+            parts.entry(owner).or_default().by_id.insert(place, record);
+        }
+        for (place, record) in self.by_name {
+            let (owner, place) = at[place];
+            parts
+                .entry(owner)
+                .or_default()
+                .by_name
+                .insert(place, record);
+        }
+        parts
+    }
+
+    /// An item that is not stored itself gives its name to nobody: the next one of that name is
+    /// looked at as if it had come alone.
+    pub(crate) fn fates<'a>(&self, items: impl Iterator<Item = (LaneId, &'a NewTx)>) -> Vec<Fate> {
+        let mut ids: HashMap<TxId, usize> = HashMap::new();
+        let mut names: HashMap<(LaneId, &str), usize> = HashMap::new();
+        let fate = |(place, (lane, tx)): (usize, (LaneId, &'a NewTx))| {
+            let name = tx.request_id.as_ref().map(|id| (lane, id.as_str()));
+            if self.by_id.contains_key(&place) {
+                return Fate::Stored;
+            }
+            if let Some(first) = ids.get(&tx.tx) {
+                return Fate::Repeat(*first);
+            }
+            if self.by_name.contains_key(&place) {
+                return Fate::Stored;
+            }
+            if let Some(first) = name.and_then(|name| names.get(&name)) {
+                return Fate::Repeat(*first);
+            }
+            ids.insert(tx.tx, place);
+            names.extend(name.map(|name| (name, place)));
+            Fate::New
+        };
+        items.enumerate().map(fate).collect()
+    }
+}
 
 impl PostgresStore {
     /// Whether duplicates were seen lately; counts the batch.
@@ -37,13 +115,12 @@ impl PostgresStore {
         &self,
         places: &Places<'_>,
         by_id: bool,
-    ) -> Result<HashMap<usize, Record>, StoreError> {
-        let mut found = self.known_by_request(places).await?;
-        if by_id {
-            for (place, record) in self.known_by_id(places).await? {
-                found.insert(place, record);
-            }
-        }
+    ) -> Result<Found, StoreError> {
+        let by_name = self.known_by_request(places).await?;
+        // An id outranks a name, so whoever is found by name is looked up by id as well.
+        let asked = (0..places.len()).filter(|place| by_id || by_name.contains_key(place));
+        let by_id = self.known_by_id(places, asked).await?;
+        let found = Found { by_id, by_name };
         if !found.is_empty() {
             self.become_wary();
         }
@@ -87,18 +164,18 @@ impl PostgresStore {
         Ok(found)
     }
 
-    async fn known_by_id(&self, places: &Places<'_>) -> Result<Vec<(usize, Record)>, StoreError> {
-        let ids: Vec<Uuid> = places.iter().map(|(_, tx)| tx.tx.0).collect();
-        let tail = "FROM managed_tx m JOIN signer_lease l ON l.lane_id = m.lane_id
-                    WHERE m.tx_id = ANY($1)";
-        let records = self.records(tail, &[&ids]).await?;
-        let by_id: HashMap<TxId, Record> = records
-            .into_iter()
-            .map(|record| (record.tx, record))
-            .collect();
-        let hit = |(place, (_, tx)): (usize, &(LaneId, &NewTx))| {
-            by_id.get(&tx.tx).map(|record| (place, record.clone()))
+    async fn known_by_id(
+        &self,
+        places: &Places<'_>,
+        asked: impl Iterator<Item = usize>,
+    ) -> Result<HashMap<usize, Record>, StoreError> {
+        let asked: Vec<usize> = asked.collect();
+        let ids: Vec<TxId> = asked.iter().map(|place| places[*place].1.tx).collect();
+        let stored = self.find_map(&ids).await?;
+        let hit = |place: usize| {
+            let record = stored.get(&places[place].1.tx)?;
+            Some((place, record.clone()))
         };
-        Ok(places.iter().enumerate().filter_map(hit).collect())
+        Ok(asked.into_iter().filter_map(hit).collect())
     }
 }

@@ -1,7 +1,7 @@
 //! Why a statement left a lane out: its row, read afterwards. What is read here decides an answer,
 //! never a write.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use fencepost_app::ports::{Holder, LaneRefusal, PauseReason, StoreError};
 use fencepost_domain::ids::{LaneId, Nonce, Token};
@@ -93,33 +93,27 @@ impl PostgresStore {
         Ok(there < rows(used.len()))
     }
 
-    /// Why the index over nonces refused: a free one was given to another, or one that should be
-    /// nobody's is held.
+    /// Why the index over nonces refused: a free one was given to another, or one of these, in
+    /// their order, is held already or named twice.
     pub(crate) async fn nonce_refusal(
         &self,
         lane: LaneId,
         plan: &Plan,
+        nonces: &[i64],
     ) -> Result<LaneRefusal, StoreError> {
         if self.free_gone(lane, plan).await? {
             return Ok(LaneRefusal::FreeMoved);
         }
-        let nonces: Vec<i64> = plan.nonces.iter().map(|n| n.column()).collect();
-        Ok(self
-            .held_among(lane, &nonces)
-            .await?
-            .map_or(LaneRefusal::Stale, LaneRefusal::NonceHeld))
-    }
-
-    pub(crate) async fn held_among(
-        &self,
-        lane: LaneId,
-        nonces: &[i64],
-    ) -> Result<Option<Nonce>, StoreError> {
-        let sql = "SELECT nonce FROM managed_tx
-                    WHERE lane_id = $1 AND nonce = ANY($2) ORDER BY nonce LIMIT 1";
+        let sql = "SELECT nonce FROM managed_tx WHERE lane_id = $1 AND nonce = ANY($2)";
         let rows = self.connections.read(sql, &[&lane.0, &nonces]).await?;
-        rows.first()
-            .map(|row| Ok(Nonce::from_column(column(row, "nonce")?)?))
-            .transpose()
+        let mut held: HashSet<i64> = rows
+            .iter()
+            .map(|row| column(row, "nonce"))
+            .collect::<Result<_, _>>()?;
+        match nonces.iter().find(|nonce| !held.insert(**nonce)) {
+            Some(nonce) => Ok(LaneRefusal::NonceHeld(Nonce::from_column(*nonce)?)),
+            // Whoever held it has let it go since.
+            None => Ok(LaneRefusal::Stale),
+        }
     }
 }

@@ -105,7 +105,8 @@ impl PostgresStore {
                         }
                     }
                     Fault::Taken(Unique::Nonce) => {
-                        self.nonce_refusal(promotions[index].held.lane, &sent[0].1)
+                        let lane = promotions[index].held.lane;
+                        self.nonce_refusal(lane, &sent[0].1, &call.item_nonce)
                             .await?
                     }
                     Fault::Lost | Fault::Contended | Fault::Taken(_) | Fault::Refused => {

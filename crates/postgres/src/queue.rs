@@ -10,6 +10,7 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::fault::{Fault, Unique, after_write, refused};
+use crate::known::{Fate, Found};
 use crate::row::column;
 use crate::statement::Written;
 use crate::{PostgresStore, rows};
@@ -43,42 +44,56 @@ const ROUNDS: usize = 4;
 /// One call's items on their way through the rounds.
 struct Items<'a> {
     txs: &'a [(LaneId, NewTx)],
-    first: Vec<usize>,
+    found: Found,
+    fates: Vec<Fate>,
     answers: Vec<Option<Enqueued>>,
 }
 
 impl<'a> Items<'a> {
     fn new(txs: &'a [(LaneId, NewTx)]) -> Self {
-        let mut by_id: HashMap<TxId, usize> = HashMap::new();
-        let mut by_request: HashMap<(LaneId, &str), usize> = HashMap::new();
-        let first = txs.iter().enumerate().map(|(place, (lane, tx))| {
-            let by_id = *by_id.entry(tx.tx).or_insert(place);
-            let request = tx.request_id.as_ref().map(|id| (*lane, id.as_str()));
-            request.map_or(by_id, |key| {
-                by_id.min(*by_request.entry(key).or_insert(place))
-            })
-        });
-        Self {
+        let mut items = Self {
             txs,
-            first: first.collect(),
+            found: Found::default(),
+            fates: vec![],
             answers: vec![None; txs.len()],
-        }
+        };
+        items.learn(Found::default());
+        items
+    }
+
+    /// Takes in what was found stored, and sees the items anew.
+    fn learn(&mut self, found: Found) {
+        self.found.absorb(found);
+        self.fates = self
+            .found
+            .fates(self.txs.iter().map(|(lane, tx)| (*lane, tx)));
     }
 
     fn new_places(&self) -> Vec<usize> {
-        let is_new = |place: &usize| self.first[*place] == *place && self.answers[*place].is_none();
+        let is_new =
+            |place: &usize| self.fates[*place] == Fate::New && self.answers[*place].is_none();
         (0..self.txs.len()).filter(is_new).collect()
     }
 
-    fn answer_known(&mut self, place: usize, record: Record) {
+    /// Whether more are new than their lanes take.
+    fn are_short_of(&self, room: &HashMap<LaneId, usize>) -> bool {
+        let mut left = room.clone();
+        self.new_places().into_iter().any(|place| {
+            let taken = left
+                .get_mut(&self.txs[place].0)
+                .map(|left| left.checked_sub(1).map(|n| *left = n));
+            taken == Some(None)
+        })
+    }
+
+    fn known(&self, place: usize, record: &Record) -> Enqueued {
         let (lane, tx) = &self.txs[place];
-        let same = tx.matches(*lane, &record);
-        let record = Box::new(record);
-        self.answers[place] = Some(if same {
-            Enqueued::Known(record)
+        let stored = Box::new(record.clone());
+        if tx.matches(*lane, record) {
+            Enqueued::Known(stored)
         } else {
-            Enqueued::Conflict(record)
-        });
+            Enqueued::Conflict(stored)
+        }
     }
 }
 
@@ -93,10 +108,19 @@ impl PostgresStore {
             return Ok(vec![]);
         }
         let mut items = Items::new(txs);
-        if self.is_wary() {
-            self.answer_stored(&mut items, false).await?;
+        // An item that repeats another's name may still be stored under its own id.
+        let repeats = items
+            .fates
+            .iter()
+            .any(|fate| matches!(fate, Fate::Repeat(_)));
+        if self.is_wary() || repeats {
+            self.answer_stored(&mut items, repeats).await?;
         }
         let mut room = self.room(txs, queue_max).await?;
+        if items.are_short_of(&room) {
+            // What is known already takes no place in the queue.
+            self.answer_stored(&mut items, true).await?;
+        }
         let mut wrote = false;
         for _ in 0..ROUNDS {
             let places = with_room(&mut items, &mut room.clone());
@@ -237,46 +261,35 @@ impl PostgresStore {
     }
 
     async fn answer_stored(&self, items: &mut Items<'_>, by_id: bool) -> Result<(), StoreError> {
-        let open = items.new_places();
-        let places = open
-            .iter()
-            .map(|place| (items.txs[*place].0, &items.txs[*place].1))
-            .collect();
-        for (hit, record) in self.known(&places, by_id).await? {
-            items.answer_known(open[hit], record);
-        }
+        let places = items.txs.iter().map(|(lane, tx)| (*lane, tx)).collect();
+        let found = self.known(&places, by_id).await?;
+        items.learn(found);
         Ok(())
     }
 
-    async fn enqueue_answers(&self, mut items: Items<'_>) -> Result<Vec<Enqueued>, StoreError> {
-        let repeated = |place: &usize| items.first[*place] != *place;
-        let repeats: Vec<usize> = (0..items.txs.len()).filter(repeated).collect();
-        let ids: Vec<TxId> = repeats
-            .iter()
-            .map(|place| items.txs[items.first[*place]].1.tx)
-            .collect();
-        let stored = self.find_map(&ids).await?;
-        for place in repeats {
-            let first = items.first[place];
-            match &items.answers[first] {
-                Some(Enqueued::Known(record) | Enqueued::Conflict(record)) => {
-                    let record = Record::clone(record);
-                    items.answer_known(place, record);
-                }
-                Some(Enqueued::Full) => items.answers[place] = Some(Enqueued::Full),
-                Some(Enqueued::UnknownLane) => items.answers[place] = Some(Enqueued::UnknownLane),
-                Some(Enqueued::Queued { .. }) | None => {
-                    if let Some(record) = stored.get(&items.txs[first].1.tx) {
-                        items.answer_known(place, record.clone());
-                    }
-                }
-            }
-        }
+    async fn enqueue_answers(&self, items: Items<'_>) -> Result<Vec<Enqueued>, StoreError> {
+        let first = |fate: &Fate| match fate {
+            Fate::Repeat(first) => Some(items.txs[*first].1.tx),
+            Fate::New | Fate::Stored => None,
+        };
+        let firsts: Vec<TxId> = items.fates.iter().filter_map(first).collect();
+        let stored = self.find_map(&firsts).await?;
         let contended = || StoreError::Busy("others store the same requests at this moment".into());
-        items
-            .answers
-            .into_iter()
-            .map(|answer| answer.ok_or_else(contended))
+        let answer = |place: usize| -> Option<Enqueued> {
+            match items.fates[place] {
+                _ if items.answers[place].is_some() => items.answers[place].clone(),
+                Fate::New => None,
+                Fate::Stored => Some(items.known(place, items.found.record(place)?)),
+                Fate::Repeat(first) => match &items.answers[first] {
+                    Some(Enqueued::Full) => Some(Enqueued::Full),
+                    Some(Enqueued::UnknownLane) => Some(Enqueued::UnknownLane),
+                    Some(Enqueued::Queued { .. } | Enqueued::Known(_) | Enqueued::Conflict(_))
+                    | None => Some(items.known(place, stored.get(&items.txs[first].1.tx)?)),
+                },
+            }
+        };
+        (0..items.txs.len())
+            .map(|place| answer(place).ok_or_else(contended))
             .collect()
     }
 

@@ -135,7 +135,8 @@ impl PostgresStore {
             .collect()
     }
 
-    /// Head and rows come from one snapshot: rows are there up to exactly that head.
+    /// Head and rows come from one snapshot: rows are there up to exactly that head. The limits keep
+    /// the planner from reading all lanes for a page of completions.
     pub(crate) async fn feed_after(
         &self,
         after: FeedSeq,
@@ -147,8 +148,10 @@ impl PostgresStore {
               FROM feed_head h
               LEFT JOIN LATERAL (
                    SELECT * FROM tx_completion WHERE seq > $1 ORDER BY seq LIMIT $2) c ON true
-              LEFT JOIN managed_tx m ON m.tx_id = c.tx_id
-              LEFT JOIN signer_lease l ON l.lane_id = c.lane_id
+              LEFT JOIN LATERAL (
+                   SELECT kind, request_id FROM managed_tx t WHERE t.tx_id = c.tx_id LIMIT 1) m ON true
+              LEFT JOIN LATERAL (
+                   SELECT chain_id, signer FROM signer_lease t WHERE t.lane_id = c.lane_id LIMIT 1) l ON true
              ORDER BY c.seq";
         let found = self
             .connections

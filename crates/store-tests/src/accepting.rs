@@ -224,6 +224,13 @@ pub async fn a_conflicting_item_takes_no_name(harness: &dyn Harness) {
     let queued = bench.store.enqueue(&batch, Wait::Leader, 10).await.unwrap();
     assert!(matches!(&queued[1], Enqueued::Conflict(record) if record.tx == id(3)));
     assert!(matches!(&queued[2], Enqueued::Queued { .. }));
+    // The same where what it conflicts with was stored before.
+    let other = bench.seat_of(&a.holder, lane(2)).await;
+    other.accept(txs([5])).await;
+    let batch = vec![request(5, "order", 10), request(6, "order", 10)];
+    let (stored, ..) = done(other.create(batch).await);
+    assert_eq!(conflicting(&stored[0]).tx, id(5));
+    assert_eq!(new_nonce(&stored[1]), 1);
     bench.dump().await.assert_sound();
 }
 

@@ -127,9 +127,31 @@ pub async fn a_full_queue_takes_no_more(harness: &dyn Harness) {
     let again = [(first, tx(7))];
     let answers = bench.store.enqueue(&again, Wait::Leader, 2).await.unwrap();
     assert_eq!(answers, [Enqueued::Full]);
-    let answers = bench.store.enqueue(&again, Wait::Leader, 3).await.unwrap();
+    // A retry of what waits is no more, and a duplicate takes no room from the next.
+    let retries = [(first, request(8, "one", 1)), (first, tx(2))];
+    let answers = bench
+        .store
+        .enqueue(&retries, Wait::Leader, 2)
+        .await
+        .unwrap();
+    assert!(matches!(&answers[0], Enqueued::Known(record) if record.tx == id(1)));
+    assert!(matches!(&answers[1], Enqueued::Known(record) if record.tx == id(2)));
+    let last = [
+        (first, request(8, "one", 1)),
+        (first, tx(9)),
+        (first, tx(10)),
+    ];
+    let answers = bench.store.enqueue(&last, Wait::Leader, 3).await.unwrap();
+    assert!(matches!(&answers[0], Enqueued::Known(_)));
+    assert!(matches!(&answers[1], Enqueued::Queued { .. }));
+    assert_eq!(answers[2], Enqueued::Full);
+    let answers = bench.store.enqueue(&again, Wait::Leader, 4).await.unwrap();
     assert!(matches!(answers[0], Enqueued::Queued { .. }));
-    let found = bench.store.find_many(&[id(3), id(6)]).await.unwrap();
+    let found = bench
+        .store
+        .find_many(&[id(3), id(6), id(8), id(10)])
+        .await
+        .unwrap();
     assert_eq!(found, []);
 }
 

@@ -7,14 +7,13 @@ use fencepost_domain::ids::{LaneId, Nonce, TxId};
 use fencepost_domain::nonce::{self, Plan};
 use jiff::Timestamp;
 
+use crate::known::{Fate, Found};
 use crate::lane_state::LaneState;
 
 pub(crate) struct Work<'a> {
     pub(crate) batch: &'a LaneBatch,
-    /// For each item the first one of the batch with its id or request id; mostly itself.
-    first: Vec<usize>,
-    /// Items that were stored before.
-    pub(crate) known: HashMap<usize, Record>,
+    found: Found,
+    fates: Vec<Fate>,
     pub(crate) outcome: Option<Outcome>,
 }
 
@@ -39,21 +38,21 @@ pub(crate) struct Layout {
 
 impl<'a> Work<'a> {
     pub(crate) fn new(batch: &'a LaneBatch) -> Self {
-        let mut by_id: HashMap<TxId, usize> = HashMap::with_capacity(batch.txs.len());
-        let mut by_request: HashMap<&str, usize> = HashMap::with_capacity(batch.txs.len());
-        let first = batch.txs.iter().enumerate().map(|(place, tx)| {
-            let by_id = *by_id.entry(tx.tx).or_insert(place);
-            let request = tx.request_id.as_ref().map(|id| id.as_str());
-            request.map_or(by_id, |id| {
-                by_id.min(*by_request.entry(id).or_insert(place))
-            })
-        });
-        Self {
+        let mut work = Self {
             batch,
-            first: first.collect(),
-            known: HashMap::new(),
+            found: Found::default(),
+            fates: vec![],
             outcome: None,
-        }
+        };
+        work.learn(Found::default());
+        work
+    }
+
+    /// Takes in what was found stored, and sees the items anew.
+    pub(crate) fn learn(&mut self, found: Found) {
+        self.found.absorb(found);
+        let lane = self.lane();
+        self.fates = self.found.fates(self.batch.txs.iter().map(|tx| (lane, tx)));
     }
 
     pub(crate) const fn lane(&self) -> LaneId {
@@ -62,9 +61,18 @@ impl<'a> Work<'a> {
 
     /// Items that are neither stored nor repeated in the batch.
     pub(crate) fn new_places(&self) -> impl Iterator<Item = usize> {
-        let is_new =
-            |place: &usize| self.first[*place] == *place && !self.known.contains_key(place);
-        (0..self.batch.txs.len()).filter(is_new)
+        let fates = self.fates.iter().enumerate();
+        fates
+            .filter(|(_, fate)| **fate == Fate::New)
+            .map(|(place, _)| place)
+    }
+
+    /// Items that no stored row answers yet.
+    pub(crate) fn unanswered(&self) -> impl Iterator<Item = usize> {
+        let fates = self.fates.iter().enumerate();
+        fates
+            .filter(|(_, fate)| **fate != Fate::Stored)
+            .map(|(place, _)| place)
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -97,12 +105,10 @@ impl<'a> Work<'a> {
 
     /// The first ones of items that the batch repeats: they answer for the others.
     pub(crate) fn repeated(&self) -> impl Iterator<Item = TxId> {
-        let repeats = self
-            .first
-            .iter()
-            .enumerate()
-            .filter(|(place, first)| place != *first);
-        repeats.map(|(_, first)| self.batch.txs[*first].tx)
+        self.fates.iter().filter_map(|fate| match fate {
+            Fate::Repeat(first) => Some(self.batch.txs[*first].tx),
+            Fate::New | Fate::Stored => None,
+        })
     }
 
     /// The answer, given what is stored of repeated items and the row of a lane that had
@@ -131,11 +137,12 @@ impl<'a> Work<'a> {
             if let (Some(nonce), Some(at)) = (nonces.get(&place), at) {
                 return Some(Stored::New { nonce: *nonce, at });
             }
-            let first = self.first[place];
-            let record = self.known.get(&place).or_else(|| self.known.get(&first));
-            let record = record
-                .or_else(|| stored.get(&self.batch.txs[first].tx))?
-                .clone();
+            let record = match self.fates[place] {
+                Fate::Stored => self.found.record(place),
+                Fate::Repeat(first) => stored.get(&self.batch.txs[first].tx),
+                Fate::New => None,
+            };
+            let record = record?.clone();
             Some(if tx.matches(self.lane(), &record) {
                 Stored::Known(Box::new(record))
             } else {

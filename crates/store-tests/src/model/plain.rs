@@ -167,7 +167,8 @@ impl Plain for Enqueued {
 impl Plain for LaneMoved {
     fn plain(&mut self, _: &Names) {
         match self {
-            Self::Stale(txs) => txs.sort(),
+            // A store may stop at the first reason it finds.
+            Self::Stale(txs) => txs.clear(),
             Self::Done(_)
             | Self::Fenced
             | Self::Paused(_)
