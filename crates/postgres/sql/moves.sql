@@ -32,8 +32,8 @@ WITH lane AS MATERIALIZED (
            attempts         = m.attempts + i.signs::int,
            -- Storing bytes counts as the first try to send them.
            submit_attempts  = m.submit_attempts + (/*tries*/)::int,
-           first_submit_at  = CASE WHEN /*tries*/ THEN coalesce(m.first_submit_at, clock_timestamp()) ELSE m.first_submit_at END,
-           last_submit_at   = CASE WHEN /*tries*/ THEN clock_timestamp() ELSE m.last_submit_at END,
+           first_submit_at  = CASE WHEN /*tries*/ THEN coalesce(m.first_submit_at, statement_timestamp()) ELSE m.first_submit_at END,
+           last_submit_at   = CASE WHEN /*tries*/ THEN statement_timestamp() ELSE m.last_submit_at END,
            fencing_token    = /*token*/,
            version          = m.version + 1,
            updated_at       = clock_timestamp()

@@ -46,14 +46,19 @@ impl PostgresStore {
         if self.is_wary() || repeats {
             self.take_out_known(&mut works, &all, repeats).await?;
         }
-        match self.create_rounds(holder, &mut works, &all).await? {
-            Together::Done => {}
-            Together::Apart => self.create_apart(holder, &mut works).await?,
-        }
+        let ran = match self.create_rounds(holder, &mut works, &all).await {
+            Ok(Together::Done) => Ok(()),
+            Ok(Together::Apart) => self.create_apart(holder, &mut works).await,
+            Err(error) => Err(error),
+        };
         let wrote = works
             .iter()
             .any(|work| matches!(work.outcome, Some(Outcome::Written(_))));
-        let answers = self.create_answers(holder, works).await;
+        let answers = match ran {
+            Ok(()) => self.create_answers(holder, works).await,
+            Err(error) => Err(error),
+        };
+        // With a lane written the call must not be told as nothing.
         if wrote {
             answers.map_err(after_write)
         } else {
@@ -177,6 +182,9 @@ impl PostgresStore {
                 None => left.push((lane, layout)),
             }
         }
+        // The token is read before the rows: what is absent after it was passed stays absent.
+        let lanes: Vec<i64> = left.iter().map(|(lane, _)| works[*lane].lane().0).collect();
+        let states = self.lane_states(holder, &lanes).await?;
         if again && !left.is_empty() {
             // The lost try may have done it, and then this one could not.
             let ids: Vec<TxId> = left
@@ -198,8 +206,6 @@ impl PostgresStore {
             .collect();
         self.take_out_known(works, &unwritten, true).await?;
         left.retain(|(lane, _)| works[*lane].is_open());
-        let lanes: Vec<i64> = left.iter().map(|(lane, _)| works[*lane].lane().0).collect();
-        let states = self.lane_states(holder, &lanes).await?;
         for (lane, layout) in left {
             let work = &mut works[lane];
             let token = work.batch.held.token;

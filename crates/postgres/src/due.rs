@@ -34,8 +34,8 @@ WITH lane AS MATERIALIZED (
     -- be claimed, and is left alone.
     UPDATE managed_tx t
        SET submit_attempts = t.submit_attempts + due.sends::int,
-           first_submit_at = CASE WHEN due.sends THEN coalesce(t.first_submit_at, clock_timestamp()) ELSE t.first_submit_at END,
-           last_submit_at = CASE WHEN due.sends THEN clock_timestamp() ELSE t.last_submit_at END,
+           first_submit_at = CASE WHEN due.sends THEN coalesce(t.first_submit_at, statement_timestamp()) ELSE t.first_submit_at END,
+           last_submit_at = CASE WHEN due.sends THEN statement_timestamp() ELSE t.last_submit_at END,
            fencing_token = due.fencing_token, version = t.version + 1, updated_at = clock_timestamp()
       FROM due
      WHERE t.tx_id = due.tx_id AND t.version = due.version

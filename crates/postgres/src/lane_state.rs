@@ -104,6 +104,19 @@ impl PostgresStore {
         if self.free_gone(lane, plan).await? {
             return Ok(LaneRefusal::FreeMoved);
         }
+        // One that was given back while a placeholder waited for it is both free and held: the
+        // holder stands, and the free row must not be offered again.
+        let both = "DELETE FROM free_nonce f USING managed_tx m
+                     WHERE f.lane_id = $1 AND f.nonce = ANY($2)
+                       AND m.lane_id = f.lane_id AND m.nonce = f.nonce
+                    RETURNING f.nonce";
+        let mended = self
+            .connections
+            .write_plain(both, &[&lane.0, &nonces])
+            .await?;
+        if !mended.is_empty() {
+            return Ok(LaneRefusal::FreeMoved);
+        }
         let sql = "SELECT nonce FROM managed_tx WHERE lane_id = $1 AND nonce = ANY($2)";
         let rows = self.connections.read(sql, &[&lane.0, &nonces]).await?;
         let mut held: HashSet<i64> = rows

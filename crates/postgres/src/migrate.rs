@@ -1,6 +1,8 @@
 //! Numbered migrations, embedded, applied under an advisory lock: nodes that start together on an
 //! empty database wait for each other and all come up.
 
+use std::time::Duration;
+
 use fencepost_app::ports::StoreError;
 use tokio_postgres::NoTls;
 
@@ -13,10 +15,21 @@ mod embedded {
 /// Any number that no other program uses for the same database will do.
 const LOCK: i64 = 0x6665_6e63_6570_6f73;
 
-/// A fresh connection: migrations wait for the lock longer than any statement may take.
+/// A migration of a large table may take long; one that waits longer than this waits for a node
+/// that hangs while it holds the lock, and starting must say so.
+const PATIENCE: Duration = Duration::from_mins(15);
+
 pub(crate) async fn migrate(settings: &Settings) -> Result<(), StoreError> {
-    let mut config = settings.config("")?;
-    config.options("-c statement_timeout=0 -c lock_timeout=0 -c TimeZone=UTC");
+    match tokio::time::timeout(PATIENCE, run(settings)).await {
+        Ok(done) => done,
+        Err(late) => Err(StoreError::Unavailable(late.into())),
+    }
+}
+
+/// A fresh connection: migrations wait for the lock longer than any statement may take. Later
+/// settings win, so those of the URL stay.
+async fn run(settings: &Settings) -> Result<(), StoreError> {
+    let config = settings.config("-c statement_timeout=0 -c lock_timeout=0")?;
     let unavailable = |error: tokio_postgres::Error| StoreError::Unavailable(error.into());
     let (mut client, connection) = config.connect(NoTls).await.map_err(unavailable)?;
     let wire = tokio::spawn(connection);

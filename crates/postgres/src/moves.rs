@@ -209,14 +209,15 @@ impl PostgresStore {
         again: bool,
         answers: &mut [Option<LaneMoved>],
     ) -> Result<(), StoreError> {
-        if again {
-            self.find_moved(batches, left, answers).await?;
-        }
+        // The token is read before the rows: what is absent after it was passed stays absent.
         let lanes: Vec<i64> = left
             .iter()
             .map(|index| batches[*index].held.lane.0)
             .collect();
         let states = self.lane_states(holder, &lanes).await?;
+        if again {
+            self.find_moved(batches, left, answers).await?;
+        }
         for &index in left
             .iter()
             .filter(|index| answers[**index].is_none())

@@ -11,6 +11,7 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::fault::{Fault, Unique, after_write, refused};
+use crate::lane_state::LaneState;
 use crate::row::column;
 use crate::statement::Written;
 use crate::{PostgresStore, rows};
@@ -123,51 +124,22 @@ impl PostgresStore {
                 (column(row, "at")?, column(row, "more_free")?),
             );
         }
+        // The token is read before the rows: what is absent after it was passed stays absent.
+        let lanes = sent.iter().map(|(index, _)| promotions[*index].held.lane.0);
+        let unanswered: Vec<i64> = lanes.filter(|lane| !times.contains_key(lane)).collect();
+        let states = self.lane_states(holder, &unanswered).await;
+        let states = if times.is_empty() && !again {
+            states?
+        } else {
+            states.map_err(after_write)?
+        };
         if again {
             let found = self.find_promoted(promotions, sent, &mut times).await;
             found.map_err(after_write)?;
         }
         answer_promoted(promotions, sent, &times, answers);
-        let left = self.explain_unpromoted(holder, promotions, sent, again, answers);
-        if times.is_empty() && !again {
-            left.await?;
-        } else {
-            left.await.map_err(after_write)?;
-        }
-        Ok(true)
-    }
-
-    /// Why the statement left lanes out.
-    async fn explain_unpromoted(
-        &self,
-        holder: &Holder,
-        promotions: &[LanePromotion],
-        sent: &[(usize, Plan)],
-        again: bool,
-        answers: &mut [Option<LaneCreated>],
-    ) -> Result<(), StoreError> {
-        let left = sent.iter().map(|(index, _)| *index);
-        let left: Vec<usize> = left.filter(|index| answers[*index].is_none()).collect();
-        let lanes: Vec<i64> = left
-            .iter()
-            .map(|index| promotions[*index].held.lane.0)
-            .collect();
-        let states = self.lane_states(holder, &lanes).await?;
-        for index in left {
-            let held = promotions[index].held;
-            let state = states.get(&held.lane.0);
-            // Behind an unchanged token the lost try could still apply.
-            if again && !state.is_some_and(|state| state.is_past(held.token)) {
-                return Err(StoreError::OutcomeUnknown(
-                    "the lost try may still run".into(),
-                ));
-            }
-            answers[index] = Some(LaneCreated::Refused(match state {
-                None => LaneRefusal::UnknownLane,
-                Some(state) => state.refusal(held.token, false),
-            }));
-        }
-        Ok(())
+        let left = explain_unpromoted(&states, promotions, sent, again, answers);
+        left.map(|()| true)
     }
 
     /// After a lost reply: lanes whose transactions hold just the nonces that we laid out.
@@ -215,6 +187,33 @@ fn answer_promoted(
             });
         }
     }
+}
+
+/// Why the statement left lanes out.
+fn explain_unpromoted(
+    states: &HashMap<i64, LaneState>,
+    promotions: &[LanePromotion],
+    sent: &[(usize, Plan)],
+    again: bool,
+    answers: &mut [Option<LaneCreated>],
+) -> Result<(), StoreError> {
+    let left = sent.iter().map(|(index, _)| *index);
+    let left: Vec<usize> = left.filter(|index| answers[*index].is_none()).collect();
+    for index in left {
+        let held = promotions[index].held;
+        let state = states.get(&held.lane.0);
+        // Behind an unchanged token the lost try could still apply.
+        if again && !state.is_some_and(|state| state.is_past(held.token)) {
+            return Err(StoreError::OutcomeUnknown(
+                "the lost try may still run".into(),
+            ));
+        }
+        answers[index] = Some(LaneCreated::Refused(match state {
+            None => LaneRefusal::UnknownLane,
+            Some(state) => state.refusal(held.token, false),
+        }));
+    }
+    Ok(())
 }
 
 /// The parameters of one promotion, fixed before its first try.

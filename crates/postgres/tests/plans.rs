@@ -64,9 +64,9 @@ fn whole_scans(log: &str) -> Vec<String> {
 fn is_whole<'a>(line: &str, mut details: impl Iterator<Item = &'a str>) -> bool {
     let table = |table: &str| line.contains(&format!(" on {table} "));
     let node = line.trim_start().trim_start_matches("->").trim_start();
-    let by_index = node.starts_with("Index") || node.starts_with("Bitmap Heap");
+    let by_index = node.contains("Index") || node.contains("Bitmap Heap");
     TABLES.iter().any(|each| table(each))
-        && (node.starts_with("Seq Scan")
+        && (node.contains("Seq Scan")
             || (by_index && !details.any(|line| line.contains(" Cond: "))))
 }
 

@@ -101,10 +101,12 @@ async fn a_connection_that_breaks_while_it_is_inspected_says_nothing_about_the_s
     let post = Post::new(LONG).await?;
     post.proxy.cut();
     post.proxy.wait_until_idle().await?;
-    post.onlooker
+    // A session of its own: within its transaction it would see the sessions of its first look only.
+    let holder = post.database.connect().await?;
+    holder
         .batch_execute("BEGIN; LOCK TABLE store_identity")
         .await?;
-    let row = post.onlooker.query_one("SELECT pg_backend_pid()", &[]);
+    let row = holder.query_one("SELECT pg_backend_pid()", &[]);
     let locker: i32 = row.await?.get(0);
     let node = post.node.clone();
     let call = tokio::spawn(async move { node.ping().await });
@@ -115,7 +117,7 @@ async fn a_connection_that_breaks_while_it_is_inspected_says_nothing_about_the_s
         matches!(answer, Err(StoreError::Unavailable(_))),
         "{answer:?}"
     );
-    post.onlooker.batch_execute("ROLLBACK").await?;
+    holder.batch_execute("ROLLBACK").await?;
     Ok(post.node.ping().await?)
 }
 
