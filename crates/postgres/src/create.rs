@@ -137,6 +137,9 @@ impl PostgresStore {
                             }
                         }
                         _ if !alone => return Ok(Together::Apart),
+                        // A request that is stored already may hold just the nonce it would get.
+                        Fault::Partial | Fault::Taken(Unique::Nonce)
+                            if self.take_out_known(works, among, true).await? => {}
                         Fault::Partial => refuse(works, &sent, LaneRefusal::FreeMoved),
                         Fault::Taken(Unique::Nonce) => {
                             let lane = works[sent[0].0].lane();

@@ -17,7 +17,7 @@ mod inputs;
 mod script;
 mod run;
 
-use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use tokio::runtime::{Builder, Runtime};
 
 pub use memory::{Memory, MemoryHarness};
@@ -44,7 +44,9 @@ where
         failure_persistence: None,
         ..Config::default()
     };
-    let outcome = TestRunner::new(config).run(&ops::runs(), |ops| {
+    // The same runs each time: a difference must not come and go by luck.
+    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let outcome = TestRunner::new_with_rng(config, rng).run(&ops::runs(), |ops| {
         runtime.block_on(async {
             let (a, b) = (a().await, b().await);
             compare(&ops, &a, &b).await.map_err(TestCaseError::fail)
