@@ -10,6 +10,9 @@ use crate::request::{Access, Fees, Payload};
 /// Changed only together with a migration: stored hashes are compared for ever.
 const FORMAT: u8 = 1;
 
+/// Room for everything but the data of a usual request; more is only slower.
+const SMALL_FIELDS: usize = 96;
+
 /// A list of no or one element stands for an absent or a given field.
 #[derive(RlpEncodable, RlpDecodable)]
 struct Spelled {
@@ -46,7 +49,8 @@ impl Payload {
             address: entry.address,
             keys: entry.keys.clone(),
         };
-        let mut bytes = Vec::new();
+        let data = self.data.as_ref().map_or(0, |data| data.len());
+        let mut bytes = Vec::with_capacity(data + SMALL_FIELDS);
         Spelled {
             format: FORMAT,
             to: self.to.into_iter().collect(),
@@ -69,7 +73,15 @@ impl Payload {
     /// What two requests with one id must share to be the same request.
     #[must_use]
     pub fn hash(&self) -> B256 {
-        keccak256(self.canonical())
+        self.canonical_and_hash().1
+    }
+
+    /// Both, spelled once.
+    #[must_use]
+    pub fn canonical_and_hash(&self) -> (Vec<u8>, B256) {
+        let bytes = self.canonical();
+        let hash = keccak256(&bytes);
+        (bytes, hash)
     }
 
     /// Reads stored bytes back, and refuses what [`Payload::canonical`] does not write.

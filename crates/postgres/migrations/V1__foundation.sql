@@ -25,7 +25,8 @@ CREATE TABLE signer_lease (
     CHECK ((owner_node IS NULL) = (owner_url IS NULL))
 ) WITH (fillfactor = 50);
 
--- No going back: whatever statement tries it.
+-- No going back: whatever statement tries it. AFTER, because a trigger that runs before an update
+-- locks the row first: one more write for each lane of each batch.
 CREATE FUNCTION refuse_going_back() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     RAISE EXCEPTION 'lane % must not go back: token % to %, cursor % to %', OLD.lane_id,
@@ -33,7 +34,7 @@ BEGIN
         USING ERRCODE = 'integrity_constraint_violation';
 END $$;
 
-CREATE TRIGGER no_going_back BEFORE UPDATE ON signer_lease FOR EACH ROW
+CREATE TRIGGER no_going_back AFTER UPDATE ON signer_lease FOR EACH ROW
     WHEN (NEW.fencing_token < OLD.fencing_token
           OR (NEW.next_nonce < OLD.next_nonce AND OLD.paused IS NULL AND NOT OLD.held))
     EXECUTE FUNCTION refuse_going_back();
@@ -148,7 +149,7 @@ BEGIN
     RAISE EXCEPTION '% is append-only', TG_TABLE_NAME USING ERRCODE = 'integrity_constraint_violation';
 END $$;
 
-CREATE TRIGGER attempts_stay BEFORE UPDATE ON tx_attempt FOR EACH ROW
+CREATE TRIGGER attempts_stay AFTER UPDATE ON tx_attempt FOR EACH ROW
     WHEN ((OLD.tx_id, OLD.n, OLD.chain_id, OLD.kind, OLD.tx_hash, OLD.raw, OLD.fencing_token)
           IS DISTINCT FROM (NEW.tx_id, NEW.n, NEW.chain_id, NEW.kind, NEW.tx_hash, NEW.raw, NEW.fencing_token)
           OR (OLD.outcome = 'ACCEPTED' AND NEW.outcome IS DISTINCT FROM 'ACCEPTED'))

@@ -40,7 +40,8 @@ impl PostgresStore {
         batches: &[LaneBatch],
     ) -> Result<Vec<LaneCreated>, StoreError> {
         let mut works: Vec<Work<'_>> = batches.iter().map(Work::new).collect();
-        let all: Vec<usize> = (0..works.len()).collect();
+        let mut all: Vec<usize> = (0..works.len()).collect();
+        all.sort_by_key(|lane| works[*lane].lane());
         // An item that repeats another's name may still be stored under its own id.
         let repeats = works.iter().any(|work| work.repeated().next().is_some());
         if self.is_wary() || repeats {
@@ -143,8 +144,10 @@ impl PostgresStore {
                         Fault::Partial => refuse(works, &sent, LaneRefusal::FreeMoved),
                         Fault::Taken(Unique::Nonce) => {
                             let lane = works[sent[0].0].lane();
-                            let plan = &sent[0].1.plan;
-                            let why = self.nonce_refusal(lane, plan, call.nonces()).await?;
+                            let layout = &sent[0].1;
+                            let nonces = layout.places.iter().map(|(_, nonce)| nonce.column());
+                            let nonces: Vec<i64> = nonces.collect();
+                            let why = self.nonce_refusal(lane, &layout.plan, &nonces).await?;
                             refuse(works, &sent, why);
                         }
                         Fault::Taken(_) | Fault::Lost | Fault::Contended | Fault::Refused => {
@@ -258,7 +261,8 @@ impl PostgresStore {
         Ok(any)
     }
 
-    /// Looks for requests that are stored already. True when one was found.
+    /// Looks for requests that are stored already. True when one was found that was not known before:
+    /// another round would be the same otherwise.
     async fn take_out_known(
         &self,
         works: &mut [Work<'_>],
@@ -275,11 +279,11 @@ impl PostgresStore {
             }
         }
         let found = self.known(&places, by_id).await?;
-        let any = !found.is_empty();
+        let mut changed = false;
         for (lane, found) in found.split(&at) {
-            works[lane].learn(found);
+            changed |= works[lane].learn(found);
         }
-        Ok(any)
+        Ok(changed)
     }
 
     pub(crate) async fn find_map(&self, ids: &[TxId]) -> Result<HashMap<TxId, Record>, StoreError> {

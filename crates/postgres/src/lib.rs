@@ -9,6 +9,7 @@ mod migrate;
 mod fault;
 mod statement;
 mod row;
+mod column;
 mod node;
 mod lease;
 mod bid;
@@ -86,6 +87,11 @@ fn micros(duration: Duration) -> i64 {
 /// A row count as statements take it.
 fn rows(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// A place in a batch as statements take it; a batch has no more rows than this holds.
+fn number(place: usize) -> i32 {
+    i32::try_from(place).unwrap_or(i32::MAX)
 }
 
 #[async_trait]

@@ -4,13 +4,13 @@
 mod call;
 
 use std::collections::HashMap;
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use fencepost_app::ports::{Holder, LaneMoved, LaneMoves, Record, StoreError};
 use fencepost_domain::ids::{FeedSeq, TxId};
 use tokio_postgres::Row;
 
-pub(crate) use self::call::Call;
+pub(crate) use self::call::{Call, Parts};
 use crate::PostgresStore;
 use crate::fault::{Fault, Unique, after_write, refused};
 use crate::row::{column, corrupt};
@@ -36,15 +36,15 @@ const FEED: &str = "), head AS (
 ), listed AS (
     INSERT INTO tx_completion (seq, tx_id, lane_id, nonce, state, sub_state, tx_hash, block_number, corrects)
     SELECT head.last_seq - (SELECT count(*) FROM moved) + row_number() OVER (ORDER BY i.place),
-           i.tx_id, i.lane_id, i.nonce, i.state, i.sub_state, coalesce(i.mined_hash, i.tx_hash),
-           i.block_number,
+           i.tx_id, (SELECT ids FROM led)[i.k], i.nonce, i.state, i.sub_state,
+           coalesce(i.mined_hash, i.tx_hash), i.block_number,
            (SELECT max(c.seq) FROM tx_completion c
              WHERE c.tx_id = i.tx_id AND c.state IN ('CONFIRMED', 'FAILED_FINAL', 'USED'))
-      FROM unnest($8::bigint[], $9::uuid[], $13::bigint[], $11::text[], $12::text[], $15::bytea[],
+      FROM unnest($8::integer[], $9::uuid[], $13::bigint[], $11::text[], $12::text[], $15::bytea[],
                   $16::bigint[], $18::bytea[]) WITH ORDINALITY
-           AS i(lane_id, tx_id, nonce, state, sub_state, tx_hash, block_number, mined_hash, place)
-      JOIN led ON i.lane_id = led.ids[width_bucket(i.lane_id, led.ids)]
+           AS i(k, tx_id, nonce, state, sub_state, tx_hash, block_number, mined_hash, place)
      CROSS JOIN head
+     WHERE (SELECT ids FROM led)[i.k] IS NOT NULL
     RETURNING seq, lane_id
 ";
 const SEQS: &str =
@@ -52,18 +52,24 @@ const SEQS: &str =
 
 const NO_SEQS: &str = "NULL::bigint[]";
 
-static APPLY: LazyLock<String> = LazyLock::new(|| statement(FENCED, "", "", NO_SEQS));
+/// One of the statements that `moves.sql` makes, in a form for each choice of its parts.
+pub(crate) struct Form {
+    marks: [(&'static str, &'static str); 7],
+    texts: [OnceLock<String>; Parts::CHOICES],
+}
+
+static APPLY: Form = Form::new(FENCED, "", "", NO_SEQS);
 /// Over lanes of several workers: a lane whose row is held is skipped and goes alone.
-static COMPLETE: LazyLock<String> = LazyLock::new(|| statement(FENCED, "SKIP LOCKED", FEED, SEQS));
-static COMPLETE_ALONE: LazyLock<String> = LazyLock::new(|| statement(FENCED, "", FEED, SEQS));
-pub(crate) static SETTLE: LazyLock<String> = LazyLock::new(|| statement(SETTLED, "", "", NO_SEQS));
+static COMPLETE: Form = Form::new(FENCED, "SKIP LOCKED", FEED, SEQS);
+static COMPLETE_ALONE: Form = Form::new(FENCED, "", FEED, SEQS);
+pub(crate) static SETTLE: Form = Form::new(SETTLED, "", "", NO_SEQS);
 
 /// Under the fence a row carries the leader's token, and storing bytes counts as a try to send them.
 const FENCED: [(&str, &str); 4] = [
     ("/*fence*/", FENCE),
     ("/*renew*/", RENEW),
-    ("/*token*/", "led.tokens[width_bucket(i.lane_id, led.ids)]"),
-    ("/*tries*/", "i.signs"),
+    ("/*token*/", "(SELECT tokens FROM led)[i.k]"),
+    ("/*tries*/", "i.signs IS TRUE"),
 ];
 const SETTLED: [(&str, &str); 4] = [
     ("/*fence*/", NO_FENCE),
@@ -72,14 +78,41 @@ const SETTLED: [(&str, &str); 4] = [
     ("/*tries*/", "false"),
 ];
 
-fn statement(whose: [(&str, &str); 4], skip: &str, feed: &str, seqs: &str) -> String {
-    let rest = [("/*skip*/", skip), ("/*feed*/", feed), ("/*seqs*/", seqs)];
-    whose
-        .into_iter()
-        .chain(rest)
-        .fold(MOVES.to_owned(), |sql, (mark, text)| {
-            sql.replace(mark, text)
+impl Form {
+    const fn new(
+        whose: [(&'static str, &'static str); 4],
+        skip: &'static str,
+        feed: &'static str,
+        seqs: &'static str,
+    ) -> Self {
+        let [fence, renew, token, tries] = whose;
+        let rest = [("/*skip*/", skip), ("/*feed*/", feed), ("/*seqs*/", seqs)];
+        let [skip, feed, seqs] = rest;
+        Self {
+            marks: [fence, renew, token, tries, skip, feed, seqs],
+            texts: [const { OnceLock::new() }; Parts::CHOICES],
+        }
+    }
+
+    /// The statement with the parts that a call needs and no others: a batch pays for what it does.
+    pub(crate) fn sql(&self, parts: Parts) -> &str {
+        self.texts[parts.choice()].get_or_init(|| {
+            let mut kept = String::with_capacity(MOVES.len());
+            let mut wanted = true;
+            for line in MOVES.lines() {
+                if let Some(names) = line.strip_prefix("--? ") {
+                    wanted = names.split(' ').any(|name| parts.has(name));
+                } else if line == "--." {
+                    wanted = true;
+                } else if wanted {
+                    kept.push_str(line);
+                    kept.push('\n');
+                }
+            }
+            let marks = self.marks.iter();
+            marks.fold(kept, |sql, (mark, text)| sql.replace(mark, text))
         })
+    }
 }
 
 /// Which moves.
@@ -108,17 +141,17 @@ impl PostgresStore {
                 .collect()
         };
         let all = open(&answers);
-        let sql = match way {
-            Way::Apply => &*APPLY,
-            Way::Complete if all.len() > 1 => &*COMPLETE,
-            Way::Complete => &*COMPLETE_ALONE,
+        let form = match way {
+            Way::Apply => &APPLY,
+            Way::Complete if all.len() > 1 => &COMPLETE,
+            Way::Complete => &COMPLETE_ALONE,
         };
-        self.move_lanes(holder, batches, &all, sql, &mut answers)
+        self.move_lanes(holder, batches, &all, form, &mut answers)
             .await?;
         // What stopped the batch, or was held by another statement, goes lane by lane.
         let alone = match way {
-            Way::Apply => &*APPLY,
-            Way::Complete => &*COMPLETE_ALONE,
+            Way::Apply => &APPLY,
+            Way::Complete => &COMPLETE_ALONE,
         };
         for index in open(&answers) {
             let moved = self
@@ -145,7 +178,7 @@ impl PostgresStore {
         holder: &Holder,
         batches: &[LaneMoves],
         lanes: &[usize],
-        sql: &str,
+        form: &Form,
         answers: &mut [Option<LaneMoved>],
     ) -> Result<(), StoreError> {
         if lanes.is_empty() {
@@ -156,6 +189,7 @@ impl PostgresStore {
             Some(holder),
             lanes.iter().map(|index| &batches[*index]),
         );
+        let sql = form.sql(call.parts());
         match self.connections.write(sql, &call.params()).await? {
             Written::Rows { rows, again } => {
                 let moved = moved_lanes(&rows)?;

@@ -27,7 +27,8 @@ WITH item AS MATERIALIZED (
     SELECT tx_id, lane_id, 'managed', request_id, payload, payload_hash, 'QUEUED', $8,
            not_after, meta, 0, statement_timestamp(), statement_timestamp()
       FROM item
-     ORDER BY lane_id, request_id, tx_id
+     -- By bytes, as a create sorts its rows.
+     ORDER BY lane_id, request_id COLLATE \"C\", tx_id
 ), queued AS (
     INSERT INTO lane_queue (lane_id, tx_id) SELECT lane_id, tx_id FROM item ORDER BY ord
 )

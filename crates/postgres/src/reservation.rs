@@ -187,7 +187,11 @@ impl PostgresStore {
             moves: vec![step],
         };
         let call = Call::new(self, None, [&batch]);
-        match self.connections.write(&SETTLE, &call.params()).await? {
+        match self
+            .connections
+            .write(SETTLE.sql(call.parts()), &call.params())
+            .await?
+        {
             Written::Rows { .. } => self.reread(&record).await,
             Written::Refused {
                 fault: Fault::Partial,

@@ -62,7 +62,7 @@ impl NewTx {
     #[must_use]
     pub fn payload(&self) -> Option<(Vec<u8>, B256)> {
         match &self.body {
-            Body::Managed(payload) => Some((payload.canonical(), payload.hash())),
+            Body::Managed(payload) => Some(payload.canonical_and_hash()),
             Body::Reserved(_) | Body::Placeholder(_) => None,
         }
     }

@@ -1,7 +1,6 @@
 //! The measured work: batches spread over lanes, on a few connections, for a slice of time.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -14,7 +13,7 @@ use fencepost_domain::ids::{ChainId, Lane, NodeId, Nonce, RequestId, TxId};
 use fencepost_domain::request::{Ceilings, Draft, Payload};
 use fencepost_domain::state::State;
 use fencepost_domain::{Address, B256};
-use fencepost_postgres::PostgresStore;
+use fencepost_postgres::{PostgresStore, Settings};
 use fencepost_testkit::postgres::connect;
 use uuid::Uuid;
 
@@ -42,22 +41,29 @@ struct Moving {
 }
 
 pub(crate) struct Load {
-    store: Arc<PostgresStore>,
+    store: PostgresStore,
+    /// Repeated requests have a handle of their own: one that met them looks ahead for a while, and
+    /// that must not count against creates without any.
+    repeating: PostgresStore,
     holder: Holder,
     url: String,
     plain: Vec<Plain>,
     /// By number of lanes: for each writer its lanes.
     tracks: HashMap<usize, Vec<Vec<Track>>>,
     moving: HashMap<usize, Vec<Vec<Moving>>>,
-    /// Plain lanes have ids that no real lane has; their cursors.
-    plain_next: HashMap<i64, i64>,
+    /// By number of lanes: those that the plain inserts use, and their cursors. Their ids alternate
+    /// with those of the fenced ones and a further lane has the highest: an index is quicker at its
+    /// right end, and neither side may have that for itself.
+    plain_lanes: HashMap<usize, Vec<(i64, i64)>>,
     plain_seq: i64,
     payload: Payload,
     counter: u64,
 }
 
 impl Load {
-    pub(crate) async fn new(store: PostgresStore, url: &str) -> Result<Self> {
+    pub(crate) async fn new(settings: Settings, url: &str) -> Result<Self> {
+        let store = PostgresStore::open(settings.clone()).await?;
+        let repeating = PostgresStore::open(settings).await?;
         let node = NodeId::new("bench")?;
         let incarnation = store.join(&node, "http://bench").await?;
         let mut plain = Vec::new();
@@ -78,13 +84,14 @@ impl Load {
             bail!("the benchmark's own payload is refused");
         };
         Ok(Self {
-            store: Arc::new(store),
+            store,
+            repeating,
             holder: Holder { node, incarnation },
             url: url.to_owned(),
             plain,
             tracks: HashMap::new(),
             moving: HashMap::new(),
-            plain_next: HashMap::new(),
+            plain_lanes: HashMap::new(),
             plain_seq: 1 << 40,
             payload,
             counter: 0,
@@ -121,8 +128,23 @@ impl Load {
                 signer: Address::from(bytes),
             }
         };
-        let named: Vec<Lane> = (0..lanes).map(named).collect();
-        let ids = self.store.open_lanes(&named).await?;
+        let named: Vec<Lane> = (0..=2 * lanes).map(named).collect();
+        let mut opened = self.store.open_lanes(&named).await?;
+        opened.sort();
+        let mut ids = Vec::new();
+        let mut plain = Vec::new();
+        for pair in opened.chunks(2) {
+            if let [first, second] = pair {
+                plain.push((first.0, 0));
+                ids.push(*second);
+            } else {
+                let mut edge = [(pair[0].0, 0)];
+                self.plain[0]
+                    .insert(&rows(&mut edge, &mut 0, 1, &self.payload))
+                    .await?;
+            }
+        }
+        self.plain_lanes.insert(lanes, plain);
         let bids: Vec<Bid> = ids
             .iter()
             .map(|lane| Bid {
@@ -196,48 +218,30 @@ impl Load {
 
     async fn limit(&mut self, lanes: usize, batch: usize, slice: Duration) -> Result<f64> {
         let writers = CONNECTIONS.min(lanes);
-        let base = 2_000_000 + 10_000 * i64::try_from(lanes)?;
         let (plain, payload) = (&self.plain, &self.payload);
-        let mut next = std::mem::take(&mut self.plain_next);
         let mut shares: Vec<Vec<(i64, i64)>> = vec![vec![]; writers];
-        for lane in 0..lanes {
-            let id = base + i64::try_from(lane)?;
-            shares[lane % writers].push((id, *next.entry(id).or_insert(0)));
+        let own = self.plain_lanes.remove(&lanes).unwrap_or_default();
+        for (n, lane) in own.into_iter().enumerate() {
+            shares[n % writers].push(lane);
         }
         let started = Instant::now();
         let work = shares
             .iter_mut()
             .zip(plain)
             .map(|(share, plain)| async move {
-                let mut turn = 0;
-                let mut rows = 0;
+                let (mut turn, mut stored) = (0, 0);
                 while started.elapsed() < slice {
-                    let mut batch_rows = Rows::default();
-                    for _ in 0..batch {
-                        let width = share.len().min(batch);
-                        let (lane, nonce) = &mut share[turn];
-                        turn = (turn + 1) % width.max(1);
-                        let (payload, hash) = (payload.canonical(), payload.hash());
-                        let tx = Uuid::now_v7();
-                        batch_rows.lane.push(*lane);
-                        batch_rows.tx.push(tx);
-                        batch_rows.request.push(tx.to_string());
-                        batch_rows.payload.push(payload);
-                        batch_rows.hash.push(hash.to_vec());
-                        batch_rows.nonce.push(*nonce);
-                        *nonce += 1;
-                    }
-                    plain.insert(&batch_rows).await?;
-                    rows += batch;
+                    plain
+                        .insert(&rows(share, &mut turn, batch, payload))
+                        .await?;
+                    stored += batch;
                 }
-                anyhow::Ok(rows)
+                anyhow::Ok(stored)
             });
-        let rows: usize = futures::future::try_join_all(work).await?.into_iter().sum();
-        let rate = rows as f64 / started.elapsed().as_secs_f64();
-        for (lane, nonce) in shares.into_iter().flatten() {
-            next.insert(lane, nonce);
-        }
-        self.plain_next = next;
+        let stored: usize = futures::future::try_join_all(work).await?.into_iter().sum();
+        let rate = stored as f64 / started.elapsed().as_secs_f64();
+        self.plain_lanes
+            .insert(lanes, shares.into_iter().flatten().collect());
         Ok(rate)
     }
 
@@ -249,7 +253,12 @@ impl Load {
         duplicates: usize,
     ) -> Result<f64> {
         let mut tracks = self.tracks.remove(&lanes).unwrap_or_default();
-        let (store, holder, payload) = (&self.store, &self.holder, &self.payload);
+        let store = if duplicates == 0 {
+            &self.store
+        } else {
+            &self.repeating
+        };
+        let (holder, payload) = (&self.holder, &self.payload);
         let started = Instant::now();
         let work = tracks.iter_mut().enumerate().map(|(n, writer)| async move {
             let mut counter = u64::try_from(n)?;
@@ -379,6 +388,26 @@ fn step(record: &Record) -> Result<Move> {
         bail!("{record:?} is not on its way");
     };
     Ok(Move::of(record, tracking.sent(Outcome::Ambiguous)))
+}
+
+/// New rows for the plain insert, spread over lanes as [`batches`] does it.
+fn rows(share: &mut [(i64, i64)], turn: &mut usize, batch: usize, payload: &Payload) -> Rows {
+    let mut made = Rows::default();
+    let width = share.len().min(batch);
+    for _ in 0..batch {
+        let (lane, nonce) = &mut share[*turn];
+        *turn = (*turn + 1) % width;
+        let (payload, hash) = payload.canonical_and_hash();
+        let tx = Uuid::now_v7();
+        made.lane.push(*lane);
+        made.tx.push(tx);
+        made.request.push(tx.to_string());
+        made.payload.push(payload);
+        made.hash.push(hash.to_vec());
+        made.nonce.push(*nonce);
+        *nonce += 1;
+    }
+    made
 }
 
 /// `rows` new transactions over the writer's lanes, some of them repeated ones.

@@ -1,6 +1,7 @@
 //! How close the store comes to the database's limit, in one run and as ratios.
 //!
-//! `cargo run --release -p fencepost-postgres --example bench -- [--seconds S] [--prefill N] [--url U]`
+//! `cargo run --release -p fencepost-postgres --example bench -- [--seconds S] [--prefill N] [--url U]
+//! [--batches 1,64,256,1024] [--lanes 1,16,1000]`
 //!
 //! **L** is a plain UNNEST insert into the same tables and indexes; the plain update likewise. Each
 //! pair is measured in alternating slices, so that a drift of the machine hits both alike.
@@ -11,23 +12,26 @@ mod plain;
 mod load;
 mod prefill;
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use fencepost_postgres::{PostgresStore, Settings};
+use fencepost_postgres::Settings;
 use fencepost_testkit::postgres::{Cluster, Options, connect};
 
 use load::Load;
 
 const BATCHES: [usize; 4] = [1, 64, 256, 1024];
 const LANES: [usize; 3] = [1, 16, 1000];
-/// Slices of each measured pair; the alternation cancels drift.
-const SLICES: u32 = 4;
+/// Slices of each measured pair: short ones, so that the alternation cancels drift.
+const SLICES: u32 = 20;
 
 struct Args {
     seconds: f64,
     prefill: u64,
     url: Option<String>,
+    batches: Vec<usize>,
+    lanes: Vec<usize>,
 }
 
 #[tokio::main]
@@ -47,19 +51,18 @@ async fn main() -> Result<()> {
         (None, Some(cluster)) => cluster.create_database().await?.url(),
         (None, None) => bail!("no server"),
     };
-    let store = PostgresStore::open(Settings {
+    let settings = Settings {
         statement_timeout: Duration::from_secs(30),
         terms: fencepost_app::ports::Terms {
             duration: Duration::from_hours(1),
             skew: Duration::from_secs(1),
         },
         ..Settings::new(&url)
-    })
-    .await?;
+    };
+    let mut load = Load::new(settings, &url).await?;
     print_server(&url).await?;
-    let mut load = Load::new(store, &url).await?;
     println!("\n== empty tables");
-    table(&mut load, args.seconds).await?;
+    table(&mut load, &args).await?;
     if args.prefill > 0 {
         let started = std::time::Instant::now();
         prefill::prefill(&url, args.prefill).await?;
@@ -68,7 +71,7 @@ async fn main() -> Result<()> {
             "\n== with {} more transactions in the table (filled in {took} s)",
             args.prefill
         );
-        table(&mut load, args.seconds).await?;
+        table(&mut load, &args).await?;
     }
     Ok(())
 }
@@ -79,7 +82,7 @@ fn settings() -> Vec<(String, String)> {
         .into()
 }
 
-async fn table(load: &mut Load, seconds: f64) -> Result<()> {
+async fn table(load: &mut Load, args: &Args) -> Result<()> {
     println!(
         "{:>5} {:>5} | {:>9} {:>9} {:>6} | {:>9} {:>6} | {:>9} {:>9} {:>6}",
         "batch",
@@ -93,9 +96,9 @@ async fn table(load: &mut Load, seconds: f64) -> Result<()> {
         "fenced",
         "ratio"
     );
-    for lanes in LANES {
-        for batch in BATCHES {
-            let slice = Duration::from_secs_f64(seconds / f64::from(SLICES));
+    for &lanes in &args.lanes {
+        for &batch in &args.batches {
+            let slice = Duration::from_secs_f64(args.seconds / f64::from(SLICES));
             let mut sums = [0.0_f64; 5];
             // The first slice warms caches and plans and is not counted.
             for round in 0..=SLICES {
@@ -152,6 +155,8 @@ fn args() -> Result<Args> {
         seconds: 2.0,
         prefill: 0,
         url: None,
+        batches: BATCHES.into(),
+        lanes: LANES.into(),
     };
     let mut given = std::env::args().skip(1);
     while let Some(flag) = given.next() {
@@ -162,8 +167,17 @@ fn args() -> Result<Args> {
             "--seconds" => args.seconds = value.parse()?,
             "--prefill" => args.prefill = value.parse()?,
             "--url" => args.url = Some(value),
-            _ => bail!("unknown option {flag}: --seconds S, --prefill N, --url U"),
+            "--batches" => args.batches = numbers(&value)?,
+            "--lanes" => args.lanes = numbers(&value)?,
+            _ => bail!(
+                "unknown option {flag}: --seconds S, --prefill N, --url U, --batches N,…, --lanes N,…"
+            ),
         }
     }
     Ok(args)
+}
+
+fn numbers(list: &str) -> Result<Vec<usize>> {
+    let number = |word: &str| Ok(std::num::NonZeroUsize::from_str(word)?.get());
+    list.split(',').map(number).collect()
 }

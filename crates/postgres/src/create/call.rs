@@ -2,12 +2,14 @@
 
 use fencepost_app::ports::{Body, Holder};
 use fencepost_domain::ids::{Nonce, TxId};
+use fencepost_domain::state::Kind;
 use jiff::Timestamp;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::work::{Layout, Work};
-use crate::{PostgresStore, micros};
+use crate::column::Sparse;
+use crate::{PostgresStore, micros, number};
 
 #[derive(Default)]
 struct Lanes {
@@ -16,32 +18,34 @@ struct Lanes {
     expected: Vec<i64>,
     next: Vec<i64>,
     n: Vec<i64>,
-    passes_queue: Vec<bool>,
+    passes_queue: Sparse<bool>,
 }
 
 #[derive(Default)]
 struct Free {
-    lane: Vec<i64>,
+    lane: Vec<i32>,
     nonce: Vec<i64>,
-    needed: Vec<bool>,
+    needed: Sparse<bool>,
 }
 
 #[derive(Default)]
 struct Rows<'a> {
-    lane: Vec<i64>,
+    /// The number of the lane in the call, from one.
+    lane: Vec<i32>,
     tx: Vec<Uuid>,
-    kind: Vec<&'static str>,
-    request: Vec<Option<&'a str>>,
-    payload: Vec<Option<Vec<u8>>>,
-    payload_hash: Vec<Option<Vec<u8>>>,
+    /// Absent for what is managed.
+    kind: Sparse<&'static str>,
+    request: Sparse<&'a str>,
+    payload: Sparse<Vec<u8>>,
+    payload_hash: Sparse<Vec<u8>>,
     nonce: Vec<i64>,
-    not_after: Vec<Option<Timestamp>>,
-    meta: Vec<Option<&'a str>>,
-    lock: Vec<Option<Uuid>>,
-    ttl: Vec<Option<i64>>,
-    ord: Vec<i64>,
-    due: Vec<i64>,
-    token: Vec<i64>,
+    not_after: Sparse<Timestamp>,
+    meta: Sparse<&'a str>,
+    lock: Sparse<Uuid>,
+    ttl: Sparse<i64>,
+    ord: Vec<i32>,
+    /// Absent for what is due at once.
+    due: Sparse<i64>,
 }
 
 /// One statement's parameters, fixed before its first try.
@@ -66,34 +70,44 @@ impl<'a> Call<'a> {
         }
     }
 
+    /// Lanes are added in the order of their ids.
     pub(crate) fn add(&mut self, work: &Work<'a>, layout: &Layout) {
-        let lane = work.lane().0;
         let plan = &layout.plan;
-        self.lanes.id.push(lane);
+        self.lanes.id.push(work.lane().0);
+        let lane = number(self.lanes.id.len());
         self.lanes.token.push(work.batch.held.token.column());
         self.lanes.expected.push(plan.expected.column());
         self.lanes.next.push(plan.next.column());
         self.lanes.n.push(crate::rows(layout.places.len()));
         // Filling gaps takes nobody's turn.
-        self.lanes.passes_queue.push(plan.nonces.is_empty());
+        self.lanes.passes_queue.mark(plan.nonces.is_empty());
         for nonce in &plan.nonces[..plan.from_free] {
             self.add_free(lane, *nonce, true);
         }
+        let mut rows: Vec<(i32, usize, Nonce)> = Vec::with_capacity(layout.places.len());
         for (ord, (place, nonce)) in layout.places.iter().enumerate() {
             if work.asked(*place).is_some() {
                 self.add_free(lane, *nonce, false);
             }
-            self.add_row(work, *place, *nonce, ord + 1);
+            rows.push((number(ord + 1), *place, *nonce));
+        }
+        rows.sort_by_key(|(_, place, _)| {
+            let tx = &work.batch.txs[*place];
+            (tx.request_id.as_ref().map(|id| id.as_str()), tx.tx.0)
+        });
+        for row in rows {
+            self.add_row(lane, work, row);
         }
     }
 
-    fn add_free(&mut self, lane: i64, nonce: Nonce, needed: bool) {
+    fn add_free(&mut self, lane: i32, nonce: Nonce, needed: bool) {
         self.free.lane.push(lane);
         self.free.nonce.push(nonce.column());
-        self.free.needed.push(needed);
+        self.free.needed.mark(needed);
     }
 
-    fn add_row(&mut self, work: &Work<'a>, place: usize, nonce: Nonce, ord: usize) {
+    fn add_row(&mut self, lane: i32, work: &Work<'a>, row: (i32, usize, Nonce)) {
+        let (ord, place, nonce) = row;
         let tx = &work.batch.txs[place];
         let (payload, hash) = tx.payload().unzip();
         let loan = match tx.body {
@@ -101,10 +115,10 @@ impl<'a> Call<'a> {
             Body::Managed(_) | Body::Placeholder(_) => None,
         };
         let rows = &mut self.rows;
-        rows.lane.push(work.lane().0);
-        rows.token.push(work.batch.held.token.column());
+        rows.lane.push(lane);
         rows.tx.push(tx.tx.0);
-        rows.kind.push(tx.kind().word());
+        let kind = tx.kind();
+        rows.kind.push((kind != Kind::Managed).then(|| kind.word()));
         rows.request
             .push(tx.request_id.as_ref().map(|id| id.as_str()));
         rows.payload.push(payload);
@@ -114,21 +128,17 @@ impl<'a> Call<'a> {
         rows.meta.push(tx.meta.as_ref().map(|meta| meta.as_str()));
         rows.lock.push(loan.map(|loan| loan.lock.0));
         rows.ttl.push(loan.map(|loan| micros(loan.ttl)));
-        rows.ord.push(crate::rows(ord));
+        rows.ord.push(ord);
         rows.due
-            .push(loan.map_or(0, |loan| micros(loan.ttl + loan.grace)));
+            .push(loan.map(|loan| micros(loan.ttl + loan.grace)));
     }
 
     pub(crate) fn ids(&self) -> Vec<TxId> {
         self.rows.tx.iter().copied().map(TxId).collect()
     }
 
-    pub(crate) fn nonces(&self) -> &[i64] {
-        &self.rows.nonce
-    }
-
     /// In the order of the statement's numbers.
-    pub(crate) fn params(&self) -> [&(dyn ToSql + Sync); 26] {
+    pub(crate) fn params(&self) -> [&(dyn ToSql + Sync); 25] {
         let (lanes, free, rows) = (&self.lanes, &self.free, &self.rows);
         [
             &lanes.id,
@@ -139,6 +149,7 @@ impl<'a> Call<'a> {
             &self.node,
             &self.incarnation,
             &self.lease,
+            &lanes.passes_queue,
             &free.lane,
             &free.nonce,
             &free.needed,
@@ -154,9 +165,7 @@ impl<'a> Call<'a> {
             &rows.lock,
             &rows.ttl,
             &rows.ord,
-            &lanes.passes_queue,
             &rows.due,
-            &rows.token,
         ]
     }
 }

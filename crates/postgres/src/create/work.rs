@@ -48,11 +48,14 @@ impl<'a> Work<'a> {
         work
     }
 
-    /// Takes in what was found stored, and sees the items anew.
-    pub(crate) fn learn(&mut self, found: Found) {
+    /// Takes in what was found stored, and sees the items anew. True when that changed any.
+    pub(crate) fn learn(&mut self, found: Found) -> bool {
         self.found.absorb(found);
         let lane = self.lane();
-        self.fates = self.found.fates(self.batch.txs.iter().map(|tx| (lane, tx)));
+        let fates = self.found.fates(self.batch.txs.iter().map(|tx| (lane, tx)));
+        let changed = fates != self.fates;
+        self.fates = fates;
+        changed
     }
 
     pub(crate) const fn lane(&self) -> LaneId {
@@ -121,7 +124,10 @@ impl<'a> Work<'a> {
         let (nonces, at, next_nonce, more_free) = match (&self.outcome, idle) {
             (Some(Outcome::Refused(why)), _) => return LaneCreated::Refused(*why),
             (Some(Outcome::Written(written)), _) => {
-                let nonces: HashMap<usize, Nonce> = written.layout.places.iter().copied().collect();
+                let mut nonces = vec![None; self.batch.txs.len()];
+                for (place, nonce) in &written.layout.places {
+                    nonces[*place] = Some(*nonce);
+                }
                 (
                     nonces,
                     Some(written.at),
@@ -130,12 +136,12 @@ impl<'a> Work<'a> {
                 )
             }
             // Nothing was new: nothing is spent, and no leadership is needed to say so.
-            (None, Some(state)) => (HashMap::new(), None, state.next_nonce, state.more_free),
+            (None, Some(state)) => (vec![], None, state.next_nonce, state.more_free),
             (None, None) => return LaneCreated::Refused(LaneRefusal::UnknownLane),
         };
         let answer = |(place, tx): (usize, &NewTx)| {
-            if let (Some(nonce), Some(at)) = (nonces.get(&place), at) {
-                return Some(Stored::New { nonce: *nonce, at });
+            if let (Some(nonce), Some(at)) = (nonces.get(place).copied().flatten(), at) {
+                return Some(Stored::New { nonce, at });
             }
             let record = match self.fates[place] {
                 Fate::Stored => self.found.record(place),

@@ -7,7 +7,8 @@ use fencepost_domain::flat::Name;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use crate::{PostgresStore, micros, rows};
+use crate::column::Sparse;
+use crate::{PostgresStore, micros, number, rows};
 
 #[derive(Default)]
 struct Lanes {
@@ -20,55 +21,80 @@ struct Lanes {
 /// The new rows of `managed_tx`.
 #[derive(Default)]
 struct Rows<'a> {
-    lane: Vec<i64>,
+    /// The number of the lane in the call, from one.
+    lane: Vec<i32>,
     tx: Vec<Uuid>,
     version: Vec<i64>,
     state: Vec<String>,
-    sub_state: Vec<Option<String>>,
-    nonce: Vec<Option<i64>>,
-    gave_back: Vec<Option<i64>>,
-    tx_hash: Vec<Option<Vec<u8>>>,
-    block_number: Vec<Option<i64>>,
-    block_hash: Vec<Option<Vec<u8>>>,
-    mined_hash: Vec<Option<Vec<u8>>>,
-    mined_by: Vec<Option<String>>,
-    mined_status: Vec<Option<String>>,
-    foreign_hash: Vec<Option<Vec<u8>>>,
-    ends: Vec<bool>,
-    error: Vec<Option<Cow<'a, str>>>,
-    receipt: Vec<Option<&'a str>>,
-    signs: Vec<bool>,
-    due: Vec<Option<i64>>,
-    redue: Vec<bool>,
-    frees: Vec<bool>,
-    queued: Vec<bool>,
+    sub_state: Sparse<String>,
+    nonce: Sparse<i64>,
+    gave_back: Sparse<i64>,
+    tx_hash: Sparse<Vec<u8>>,
+    block_number: Sparse<i64>,
+    block_hash: Sparse<Vec<u8>>,
+    mined_hash: Sparse<Vec<u8>>,
+    mined_by: Sparse<String>,
+    mined_status: Sparse<String>,
+    foreign_hash: Sparse<Vec<u8>>,
+    ends: Sparse<bool>,
+    error: Sparse<Cow<'a, str>>,
+    receipt: Sparse<&'a str>,
+    signs: Sparse<bool>,
+    due: Sparse<i64>,
+    redue: Sparse<bool>,
+    frees: Sparse<bool>,
+    queued: Sparse<bool>,
 }
 
 #[derive(Default)]
 struct Events<'a> {
-    ord: Vec<i64>,
+    ord: Vec<i32>,
     kind: Vec<&'static str>,
     from_state: Vec<&'static str>,
-    from_sub: Vec<Option<&'static str>>,
-    hash: Vec<Option<Vec<u8>>>,
-    block_number: Vec<Option<i64>>,
-    block_hash: Vec<Option<Vec<u8>>>,
-    new_fork: Vec<bool>,
-    note: Vec<Option<Cow<'a, str>>>,
+    from_sub: Sparse<&'static str>,
+    hash: Sparse<Vec<u8>>,
+    block_number: Sparse<i64>,
+    block_hash: Sparse<Vec<u8>>,
+    new_fork: Sparse<bool>,
+    note: Sparse<Cow<'a, str>>,
 }
 
 /// Bytes to store, outcomes of sends and closed remedies; nothing for most moves.
 #[derive(Default)]
 struct Extras<'a> {
-    kind: Vec<Option<&'static str>>,
-    hash: Vec<Option<&'a [u8]>>,
-    raw: Vec<Option<&'a [u8]>>,
-    max_fee: Vec<Option<String>>,
-    max_priority_fee: Vec<Option<String>>,
-    sent_n: Vec<Option<i32>>,
-    outcome: Vec<Option<&'static str>>,
-    remedy: Vec<Option<i64>>,
-    refused: Vec<Option<Cow<'a, str>>>,
+    kind: Sparse<&'static str>,
+    hash: Sparse<&'a [u8]>,
+    raw: Sparse<&'a [u8]>,
+    max_fee: Sparse<String>,
+    max_priority_fee: Sparse<String>,
+    sent_n: Sparse<i32>,
+    outcome: Sparse<&'static str>,
+    remedy: Sparse<i64>,
+    refused: Sparse<Cow<'a, str>>,
+}
+
+/// Which parts of the statement a call needs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Parts([bool; Self::NAMES.len()]);
+
+impl Parts {
+    /// As `moves.sql` names them.
+    const NAMES: [&str; 5] = ["signs", "sends", "closes", "dues", "gives"];
+    pub(crate) const CHOICES: usize = 1 << Self::NAMES.len();
+
+    pub(crate) fn has(self, name: &str) -> bool {
+        let named = Self::NAMES.iter().zip(self.0);
+        named
+            .into_iter()
+            .any(|(each, wanted)| wanted && *each == name)
+    }
+
+    /// A number for each choice.
+    pub(crate) fn choice(self) -> usize {
+        self.0
+            .iter()
+            .fold(0, |bits, part| bits * 2 + usize::from(*part))
+    }
 }
 
 /// One statement's parameters, fixed before its first try.
@@ -106,15 +132,15 @@ impl<'a> Call<'a> {
                 .signs
                 .push(batch.moves.iter().any(|step| step.attempt.is_some()));
             for (place, step) in batch.moves.iter().enumerate() {
-                call.add_row(batch.held.lane.0, step);
-                call.add_event(step, place + 1);
+                call.add_row(number(call.lanes.id.len()), step);
+                call.add_event(step, number(place + 1));
                 call.add_extras(step);
             }
         }
         call
     }
 
-    fn add_row(&mut self, lane: i64, step: &'a Move) {
+    fn add_row(&mut self, lane: i32, step: &'a Move) {
         let flat = step.to.flat();
         let r = &mut self.rows;
         r.lane.push(lane);
@@ -131,20 +157,20 @@ impl<'a> Call<'a> {
         r.mined_by.push(flat.mined_by);
         r.mined_status.push(flat.mined_status);
         r.foreign_hash.push(flat.foreign_hash);
-        r.ends.push(step.to.is_final());
+        r.ends.mark(step.to.is_final());
         r.error.push(step.error.as_deref().map(check::cut));
         r.receipt.push(step.receipt.as_deref());
-        r.signs.push(step.attempt.is_some());
+        r.signs.mark(step.attempt.is_some());
         r.due.push(step.due_in.map(micros));
-        r.redue.push(was_not_due(step.from.0));
+        r.redue.mark(was_not_due(step.from.0));
         r.frees
-            .push(step.held_nonce && step.to.gave_back().is_some());
-        r.queued.push(step.from.0 == Name::Queued);
+            .mark(step.held_nonce && step.to.gave_back().is_some());
+        r.queued.mark(step.from.0 == Name::Queued);
     }
 
-    fn add_event(&mut self, step: &'a Move, ord: usize) {
+    fn add_event(&mut self, step: &'a Move, ord: i32) {
         let (event, e) = (&step.event, &mut self.events);
-        e.ord.push(rows(ord));
+        e.ord.push(ord);
         e.kind.push(event.kind.word());
         e.from_state.push(step.from.0.word());
         e.from_sub.push(step.from.1);
@@ -153,7 +179,7 @@ impl<'a> Call<'a> {
             .push(event.block.map(|block| block.number.column()));
         e.block_hash
             .push(event.block.map(|block| block.hash.to_vec()));
-        e.new_fork.push(event.new_fork);
+        e.new_fork.mark(event.new_fork);
         e.note.push(event.note.as_deref().map(check::clean));
     }
 
@@ -177,7 +203,18 @@ impl<'a> Call<'a> {
     }
 
     pub(crate) fn hashes(&self) -> &[Option<&'a [u8]>] {
-        &self.extras.hash
+        self.extras.hash.cells()
+    }
+
+    pub(crate) const fn parts(&self) -> Parts {
+        let (r, x) = (&self.rows, &self.extras);
+        Parts([
+            x.kind.is_filled(),
+            x.sent_n.is_filled(),
+            x.remedy.is_filled(),
+            r.ends.is_filled() || r.redue.is_filled() || r.due.is_filled(),
+            r.frees.is_filled() || r.queued.is_filled(),
+        ])
     }
 
     /// In the order of the statement's numbers.

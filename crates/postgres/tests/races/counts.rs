@@ -87,8 +87,8 @@ async fn play(sql: &str) -> Result<(Stage, Seat)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn twin_counting_after_the_commit_leaves_a_hole_in_the_history() -> Result<()> {
-    let joined = "note)\n      JOIN moved ON moved.tx_id = i.tx_id\n      JOIN led";
-    let sql = edit(&uncounted(), "note)\n      JOIN led", joined);
+    let joined = "note)\n      JOIN moved ON moved.tx_id = i.tx_id\n     WHERE";
+    let sql = edit(&uncounted(), "note)\n     WHERE", joined);
     let (stage, a) = play(&sql).await?;
     let told = stage.number("SELECT count(*) FROM tx_event").await?;
     assert_eq!((told, stage.lane_row(&a).await?.lane_seq), (4, 5));

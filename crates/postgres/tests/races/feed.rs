@@ -14,10 +14,10 @@ use super::twin::{self, fill};
 /// A number is taken and never given back, whoever commits first.
 const BY_SEQUENCE: &str = "), listed AS (
     INSERT INTO tx_completion (seq, tx_id, lane_id, nonce, state, sub_state)
-    SELECT nextval('by_sequence'), i.tx_id, i.lane_id, i.nonce, i.state, i.sub_state
-      FROM unnest($8::bigint[], $9::uuid[], $13::bigint[], $11::text[], $12::text[])
-           AS i(lane_id, tx_id, nonce, state, sub_state)
-      JOIN lane ON lane.lane_id = i.lane_id
+    SELECT nextval('by_sequence'), i.tx_id, lane.lane_id, i.nonce, i.state, i.sub_state
+      FROM unnest($8::integer[], $9::uuid[], $13::bigint[], $11::text[], $12::text[])
+           AS i(k, tx_id, nonce, state, sub_state)
+      JOIN lane ON lane.k = i.k
 ";
 
 /// Two nodes, each with something to end in a lane of its own.

@@ -31,6 +31,9 @@ const TERMS: Terms = Terms {
 /// How much must have happened. Fewer changes of hands would prove little.
 const TAKEOVERS: u64 = 20;
 const WRITTEN: u64 = 200;
+const FENCED: u64 = 10;
+const LATE: u64 = 1;
+const SETTLED: u64 = 1;
 /// A machine that cannot do as much in this time fails the test.
 const RUN_MAX: Duration = Duration::from_secs(25);
 /// What one hand does before the node looks up.
@@ -53,6 +56,9 @@ struct Shared {
     numbers: AtomicU64,
     takeovers: AtomicU64,
     written: AtomicU64,
+    fenced: AtomicU64,
+    late: AtomicU64,
+    settled: AtomicU64,
     end: Instant,
 }
 
@@ -62,9 +68,27 @@ impl Shared {
     }
 
     fn is_over(&self) -> bool {
-        let enough = self.takeovers.load(Ordering::Relaxed) >= TAKEOVERS
-            && self.written.load(Ordering::Relaxed) >= WRITTEN;
-        enough || Instant::now() >= self.end
+        self.is_enough() || Instant::now() >= self.end
+    }
+
+    fn is_enough(&self) -> bool {
+        let goals = [
+            (&self.takeovers, TAKEOVERS),
+            (&self.written, WRITTEN),
+            (&self.fenced, FENCED),
+            (&self.late, LATE),
+            (&self.settled, SETTLED),
+        ];
+        goals
+            .iter()
+            .all(|(count, goal)| count.load(Ordering::Relaxed) >= *goal)
+    }
+
+    fn add(&self, tally: &Tally) {
+        self.written.fetch_add(tally.written, Ordering::Relaxed);
+        self.fenced.fetch_add(tally.fenced, Ordering::Relaxed);
+        self.late.fetch_add(tally.late, Ordering::Relaxed);
+        self.settled.fetch_add(tally.settled, Ordering::Relaxed);
     }
 }
 
@@ -143,7 +167,7 @@ async fn hand(seat: Seat, shared: Arc<Shared>) -> Result<Tally> {
             _ => walk(&seat, &shared, &mut dice, &mut tally).await?,
         }
     }
-    shared.written.fetch_add(tally.written, Ordering::Relaxed);
+    shared.add(&tally);
     Ok(tally)
 }
 
@@ -296,6 +320,9 @@ async fn a_lane_is_whole_after_a_storm() -> Result<()> {
         numbers: AtomicU64::new(1),
         takeovers: AtomicU64::new(0),
         written: AtomicU64::new(0),
+        fenced: AtomicU64::new(0),
+        late: AtomicU64::new(0),
+        settled: AtomicU64::new(0),
         end: Instant::now() + RUN_MAX,
     });
     let nodes: Vec<JoinHandle<Result<Tally>>> = ["a", "b"]
@@ -314,14 +341,7 @@ async fn a_lane_is_whole_after_a_storm() -> Result<()> {
         tally.settled,
     );
     eprintln!("takeovers, written, fenced, late, settled: {seen:?}");
-    assert!(
-        takeovers >= TAKEOVERS && tally.written >= WRITTEN,
-        "{seen:?}"
-    );
-    assert!(
-        tally.fenced >= 10 && tally.late > 0 && tally.settled > 0,
-        "{seen:?}"
-    );
+    assert!(shared.is_enough(), "{seen:?}");
     for (what, sql) in WHOLE {
         assert_eq!(stage.number(sql).await?, 0, "{what}");
     }

@@ -21,7 +21,7 @@ pub(crate) const GUARD: &str = "(SELECT count(*) FROM moved) = (SELECT sum(n) FR
 const FENCE: &str = "l.owner_node = $5 AND l.owner_incarnation = $6::bigint
        AND l.fencing_token = i.token AND l.expires_at > clock_timestamp()
        AND (NOT i.signs OR (l.paused IS NULL AND NOT l.held))";
-const TOKEN: &str = "led.tokens[width_bucket(i.lane_id, led.ids)]";
+const TOKEN: &str = "(SELECT tokens FROM led)[i.k]";
 const RENEW: &str = ", expires_at = clock_timestamp() + $7::bigint * interval '1 microsecond'";
 
 /// `moves.sql` as `apply` sends it.
@@ -36,7 +36,7 @@ pub(crate) fn moves_with(feed: &str) -> String {
     let sql = edit(&sql, "/*feed*/", feed);
     let sql = edit(&sql, "/*seqs*/", "NULL::bigint[]");
     let sql = edit(&sql, "/*token*/", TOKEN);
-    edit(&sql, "/*tries*/", "i.signs")
+    edit(&sql, "/*tries*/", "i.signs IS TRUE")
 }
 
 /// The statement with one part replaced. A part that is not there makes no twin.
@@ -63,7 +63,7 @@ pub(crate) fn moves(seat: &Seat, steps: &[Move]) -> Literals {
         (5, seat.holder.node.as_str().to_owned()),
         (6, seat.holder.incarnation.column().to_string()),
         (7, "600000000".to_owned()),
-        (8, array(steps.iter().map(|_| lane))),
+        (8, array(steps.iter().map(|_| 1))),
         (9, uuids(steps.iter().map(|step| step.tx))),
         (10, array(steps.iter().map(|step| step.version.column()))),
         (11, array(flats.iter().map(|flat| &flat.state))),
@@ -118,14 +118,12 @@ pub(crate) fn creation(seat: &Seat, cursor: i64, txs: &[TxId]) -> Literals {
         (6, seat.holder.node.as_str().to_owned()),
         (7, seat.holder.incarnation.column().to_string()),
         (8, "600000000".to_owned()),
-        (12, array(txs.iter().map(|_| lane))),
-        (13, uuids(txs.iter().copied())),
-        (14, array(txs.iter().map(|_| "placeholder"))),
-        (18, array(cursor..cursor + n)),
-        (23, array(1..=n)),
-        (24, array([false])),
-        (25, array(txs.iter().map(|_| 0))),
-        (26, array(txs.iter().map(|_| seat.held.token.column()))),
+        (9, array([false])),
+        (13, array(txs.iter().map(|_| 1))),
+        (14, uuids(txs.iter().copied())),
+        (15, array(txs.iter().map(|_| "placeholder"))),
+        (19, array(cursor..cursor + n)),
+        (24, array(1..=n)),
     ]
 }
 
