@@ -171,7 +171,9 @@ impl PostgresStore {
         };
         answer.map_err(|error| match fault(&error) {
             Fault::Lost => StoreError::OutcomeUnknown(error.into()),
-            Fault::Contended | Fault::Partial | Fault::Taken(_) | Fault::Refused => refused(error),
+            Fault::Contended | Fault::Held | Fault::Partial | Fault::Taken(_) | Fault::Refused => {
+                refused(error)
+            }
         })
     }
 

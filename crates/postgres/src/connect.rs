@@ -59,9 +59,11 @@ impl Settings {
             .map_err(|error| StoreError::Unfit(format!("store.url cannot be read: {error}")))?;
         let timeout = self.statement_timeout;
         let ms = timeout.as_millis();
+        // One lane that is held must be told apart from a statement that takes long.
+        let lock_ms = (timeout / 2).as_millis();
         let given = config.get_options().unwrap_or_default();
         let options = format!(
-            "{given} -c synchronous_commit=on -c statement_timeout={ms} -c lock_timeout={ms} \
+            "{given} -c synchronous_commit=on -c statement_timeout={ms} -c lock_timeout={lock_ms} \
              -c idle_in_transaction_session_timeout={ms} -c client_connection_check_interval=1000 \
              -c default_transaction_isolation=read\\ committed -c TimeZone=UTC {extra}"
         );

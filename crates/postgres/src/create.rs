@@ -142,6 +142,7 @@ impl PostgresStore {
                         Fault::Partial | Fault::Taken(Unique::Nonce)
                             if self.take_out_known(works, among, true).await? => {}
                         Fault::Partial => refuse(works, &sent, LaneRefusal::FreeMoved),
+                        Fault::Held => refuse(works, &sent, LaneRefusal::Busy),
                         Fault::Taken(Unique::Nonce) => {
                             let lane = works[sent[0].0].lane();
                             let layout = &sent[0].1;

@@ -10,8 +10,10 @@ use tokio_postgres::error::SqlState;
 pub(crate) enum Fault {
     /// The reply was lost, or the server was stopping: it may have committed, and still may.
     Lost,
-    /// Deadlock, lock or serialization trouble: nothing happened, and trying again helps.
+    /// Deadlock or serialization trouble: nothing happened, and trying again helps.
     Contended,
+    /// A row was held for longer than is waited: nothing happened, and more waiting would stop others.
+    Held,
     /// The guard inside the statement refused to commit a part of what was sent.
     Partial,
     /// A unique constraint refused; nothing happened.
@@ -65,11 +67,13 @@ pub(crate) fn fault(error: &Error) -> Fault {
     }
     let contended = [
         SqlState::T_R_DEADLOCK_DETECTED,
-        SqlState::LOCK_NOT_AVAILABLE,
         SqlState::T_R_SERIALIZATION_FAILURE,
     ];
     if contended.contains(code) {
         return Fault::Contended;
+    }
+    if [SqlState::LOCK_NOT_AVAILABLE, SqlState::QUERY_CANCELED].contains(code) {
+        return Fault::Held;
     }
     // A server that is told to stop may do so between the commit and its reply.
     if code.code().starts_with("57P") || code.code().starts_with("08") {

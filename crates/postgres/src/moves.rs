@@ -224,6 +224,7 @@ impl PostgresStore {
                 answers[index] = Some(match fault {
                     Fault::Partial => self.stale(&batches[index]).await?,
                     Fault::Taken(Unique::Hash) => self.known_hash(&batches[index], &call).await?,
+                    Fault::Held => LaneMoved::Busy,
                     Fault::Lost | Fault::Contended | Fault::Taken(_) | Fault::Refused => {
                         return Err(refused(error));
                     }

@@ -110,6 +110,7 @@ impl PostgresStore {
                         self.nonce_refusal(lane, &sent[0].1, &call.item_nonce)
                             .await?
                     }
+                    Fault::Held => LaneRefusal::Busy,
                     Fault::Lost | Fault::Contended | Fault::Taken(_) | Fault::Refused => {
                         return Err(refused(error));
                     }

@@ -146,9 +146,11 @@ impl Connections {
                     discard(client);
                     Once::Lost(error.into())
                 }
-                fault @ (Fault::Contended | Fault::Partial | Fault::Taken(_) | Fault::Refused) => {
-                    Once::Failed(fault, error)
-                }
+                fault @ (Fault::Contended
+                | Fault::Held
+                | Fault::Partial
+                | Fault::Taken(_)
+                | Fault::Refused) => Once::Failed(fault, error),
             },
             Err(silence) => {
                 discard(client);

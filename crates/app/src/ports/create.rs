@@ -165,6 +165,8 @@ pub enum LaneRefusal {
     NonceHeld(Nonce),
     /// The lane has no nonces left that a store can hold.
     Exhausted,
+    /// Another statement holds the lane for longer than is waited. Nothing was written.
+    Busy,
     /// There is no such lane.
     UnknownLane,
 }

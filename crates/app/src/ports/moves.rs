@@ -155,6 +155,8 @@ pub enum LaneMoved {
     Stale(Vec<TxId>),
     /// The chain has an attempt with this hash already. Nothing was written.
     KnownHash(TxId),
+    /// Another statement holds the lane for longer than is waited. Nothing was written.
+    Busy,
     /// There is no such lane.
     UnknownLane,
 }

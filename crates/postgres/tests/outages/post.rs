@@ -73,13 +73,21 @@ pub(crate) async fn direct(database: &Database) -> Result<Arc<PostgresStore>> {
 pub(crate) async fn sit(store: &Arc<dyn Store>, name: &str, n: u8) -> Result<Seat> {
     let node = NodeId::new(name)?;
     let incarnation = store.join(&node, &url(name)).await?;
-    let holder = Holder { node, incarnation };
+    take(store, Holder { node, incarnation }, n).await
+}
+
+/// A node that has joined takes the n-th lane.
+pub(crate) async fn take(store: &Arc<dyn Store>, holder: Holder, n: u8) -> Result<Seat> {
     let id = only(store.open_lanes(&[lane(n)]).await?);
     let bid = Bid {
         lane: id,
         fresh: false,
     };
-    let lead = leading(only(store.acquire(&holder, &url(name), &[bid]).await?));
+    let lead = leading(only(
+        store
+            .acquire(&holder, &url(holder.node.as_str()), &[bid])
+            .await?,
+    ));
     Ok(Seat {
         store: Arc::clone(store),
         holder,

@@ -34,6 +34,7 @@ async fn send(seat: Seat, write: Write) -> Result<bool> {
             | LaneMoved::Paused(_)
             | LaneMoved::Stale(_)
             | LaneMoved::KnownHash(_)
+            | LaneMoved::Busy
             | LaneMoved::UnknownLane) => bail!("{other:?}"),
         },
     }

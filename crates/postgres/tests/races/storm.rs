@@ -140,7 +140,10 @@ impl Tally {
             LaneMoved::Done(_) => self.written += 1,
             LaneMoved::Fenced => self.fenced += 1,
             LaneMoved::Stale(_) => self.late += 1,
-            LaneMoved::Paused(_) | LaneMoved::KnownHash(_) | LaneMoved::UnknownLane => {
+            LaneMoved::Paused(_)
+            | LaneMoved::KnownHash(_)
+            | LaneMoved::Busy
+            | LaneMoved::UnknownLane => {
                 panic!("{answer:?}")
             }
         }

@@ -125,6 +125,7 @@ fn moved(answer: &LaneMoved) -> Result<Answer> {
         LaneMoved::Paused(_)
         | LaneMoved::Stale(_)
         | LaneMoved::KnownHash(_)
+        | LaneMoved::Busy
         | LaneMoved::UnknownLane => bail!("{answer:?}"),
     }
 }

@@ -173,6 +173,7 @@ impl Plain for LaneMoved {
             | Self::Fenced
             | Self::Paused(_)
             | Self::KnownHash(_)
+            | Self::Busy
             | Self::UnknownLane => {}
         }
     }
