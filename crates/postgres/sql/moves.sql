@@ -1,4 +1,5 @@
 WITH lane AS MATERIALIZED (
+--? locked
     -- The lane rows, taken first and in one order: a takeover waits for us, or we find no row.
     SELECT i.k, l.lane_id, l.lane_seq, l.fencing_token AS token, i.n
       FROM signer_lease l
@@ -7,6 +8,17 @@ WITH lane AS MATERIALIZED (
      WHERE /*fence*/
      ORDER BY l.lane_id
        FOR NO KEY UPDATE OF l /*skip*/
+--.
+--? counted
+    -- The same for the lanes of one worker, which no other statement of the node meets: the update is
+    -- the lock. The guard below makes n the actual count, or there is no commit.
+    UPDATE signer_lease l
+       SET lane_seq = l.lane_seq + i.n /*renew*/, updated_at = clock_timestamp()
+      FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::boolean[]) WITH ORDINALITY
+           AS i(lane_id, token, n, signs, k)
+     WHERE i.lane_id = l.lane_id AND /*fence*/
+    RETURNING i.k, l.lane_id, l.lane_seq - i.n AS lane_seq, l.fencing_token AS token, i.n
+--.
 ), led AS MATERIALIZED (
     -- The lanes in the order of the call, null for one that did not pass: a row finds its lane by
     -- number. A join would be a nested loop in a generic plan, and its cost rows times lanes.
@@ -132,12 +144,14 @@ WITH lane AS MATERIALIZED (
 ), dequeued AS (
     DELETE FROM lane_queue q USING moved m WHERE q.tx_id = m.tx_id AND m.queued
 --.
+--? locked
 ), counted AS (
     -- The guard below makes n the actual count, or there is no commit.
     UPDATE signer_lease l
        SET lane_seq = l.lane_seq + lane.n /*renew*/, updated_at = clock_timestamp()
       FROM lane
      WHERE l.lane_id = lane.lane_id
+--.
 /*feed*/)
 -- Fewer moved than sent, for lanes that passed the fence, aborts the statement here, inside it.
 SELECT lane.lane_id,

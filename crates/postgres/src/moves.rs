@@ -54,15 +54,17 @@ const NO_SEQS: &str = "NULL::bigint[]";
 
 /// One of the statements that `moves.sql` makes, in a form for each choice of its parts.
 pub(crate) struct Form {
+    /// How it takes the lanes' rows, as `moves.sql` names it.
+    taking: &'static str,
     marks: [(&'static str, &'static str); 7],
     texts: [OnceLock<String>; Parts::CHOICES],
 }
 
-static APPLY: Form = Form::new(FENCED, "", "", NO_SEQS);
+static APPLY: Form = Form::new("counted", FENCED, "", NO_SEQS);
 /// Over lanes of several workers: a lane whose row is held is skipped and goes alone.
-static COMPLETE: Form = Form::new(FENCED, "SKIP LOCKED", FEED, SEQS);
-static COMPLETE_ALONE: Form = Form::new(FENCED, "", FEED, SEQS);
-pub(crate) static SETTLE: Form = Form::new(SETTLED, "", "", NO_SEQS);
+static COMPLETE: Form = Form::new("locked", FENCED, FEED, SEQS);
+static COMPLETE_ALONE: Form = Form::new("counted", FENCED, FEED, SEQS);
+pub(crate) static SETTLE: Form = Form::new("counted", SETTLED, "", NO_SEQS);
 
 /// Under the fence a row carries the leader's token, and storing bytes counts as a try to send them.
 const FENCED: [(&str, &str); 4] = [
@@ -80,15 +82,16 @@ const SETTLED: [(&str, &str); 4] = [
 
 impl Form {
     const fn new(
+        taking: &'static str,
         whose: [(&'static str, &'static str); 4],
-        skip: &'static str,
         feed: &'static str,
         seqs: &'static str,
     ) -> Self {
         let [fence, renew, token, tries] = whose;
-        let rest = [("/*skip*/", skip), ("/*feed*/", feed), ("/*seqs*/", seqs)];
-        let [skip, feed, seqs] = rest;
+        let skip = ("/*skip*/", "SKIP LOCKED");
+        let (feed, seqs) = (("/*feed*/", feed), ("/*seqs*/", seqs));
         Self {
+            taking,
             marks: [fence, renew, token, tries, skip, feed, seqs],
             texts: [const { OnceLock::new() }; Parts::CHOICES],
         }
@@ -101,7 +104,8 @@ impl Form {
             let mut wanted = true;
             for line in MOVES.lines() {
                 if let Some(names) = line.strip_prefix("--? ") {
-                    wanted = names.split(' ').any(|name| parts.has(name));
+                    let is_wanted = |name| name == self.taking || parts.has(name);
+                    wanted = names.split(' ').any(is_wanted);
                 } else if line == "--." {
                     wanted = true;
                 } else if wanted {

@@ -31,12 +31,20 @@ pub(crate) fn apply() -> String {
 
 /// `moves.sql` with CTEs that tell the feed.
 pub(crate) fn moves_with(feed: &str) -> String {
-    let sql = edit(MOVES, "/*fence*/", FENCE);
+    let sql = edit(&locked(), "/*fence*/", FENCE);
     let sql = edit(&sql, "/*renew*/", RENEW);
     let sql = edit(&sql, "/*feed*/", feed);
     let sql = edit(&sql, "/*seqs*/", "NULL::bigint[]");
     let sql = edit(&sql, "/*token*/", TOKEN);
     edit(&sql, "/*tries*/", "i.signs IS TRUE")
+}
+
+/// `moves.sql` that locks the lanes' rows before it does anything: the way of taking them that can be
+/// broken by a word.
+fn locked() -> String {
+    let (before, rest) = MOVES.split_once("--? counted\n").expect("a way");
+    let (_, after) = rest.split_once("--.\n").expect("its end");
+    format!("{before}{after}")
 }
 
 /// The statement with one part replaced. A part that is not there makes no twin.
