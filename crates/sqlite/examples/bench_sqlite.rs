@@ -1,7 +1,7 @@
 //! How many creates a second the embedded store takes, at the same batches as the PostgreSQL
 //! benchmark, with `synchronous=FULL`.
 //!
-//! `cargo run --release -p fencepost-sqlite --example bench -- [--seconds S]`
+//! `cargo run --release -p fencepost-sqlite --example bench_sqlite -- [--seconds S]`
 
 #![allow(clippy::cast_precision_loss)] // Rates are for reading.
 
