@@ -12,7 +12,11 @@ mod moves;
 mod remedy;
 mod reservation;
 mod read;
+mod chain;
+mod peers;
 pub mod check;
+
+use std::time::Duration;
 
 use async_trait::async_trait;
 use fencepost_domain::ids::{
@@ -20,7 +24,8 @@ use fencepost_domain::ids::{
 };
 use fencepost_domain::state::Wait;
 
-pub use clock::Clock;
+pub use chain::{Chain, ChainUnavailable, CountMode};
+pub use clock::{Clock, Ticks};
 pub use create::{
     Body, Enqueued, LaneBatch, LaneCreated, LanePromotion, LaneRefusal, Loan, NewTx, Stored,
 };
@@ -30,6 +35,7 @@ pub use lane::{
     Orphan, PauseChange, PauseReason, Paused, Peer, Renewed, Terms,
 };
 pub use moves::{Claimed, Closing, LaneMoved, LaneMoves, Move, SendOutcome};
+pub use peers::{Peers, Unforwarded};
 pub use read::{Completion, Feed, Key, PageQuery, Record, Reservation, StoredAttempt, StoredEvent};
 pub use remedy::{Action, AskedRemedy, ClaimedRemedies, ClaimedRemedy, NewRemedy, RemedyId};
 pub use reservation::{Settle, SettleAct, Settled};
@@ -40,6 +46,14 @@ pub const READ_LIMIT_MAX: usize = 1_000;
 
 /// The greatest number of items in one write: the statement must finish well within its timeout.
 pub const WRITE_LIMIT_MAX: usize = 8_192;
+
+/// How a store that answers is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pulse {
+    /// How long the oldest reader has kept the database from forgetting old rows, where there is one
+    /// and the store can tell. An old one makes the feed's counter slow.
+    pub oldest_snapshot: Option<Duration>,
+}
 
 /// The one place where anything is kept.
 ///
@@ -55,7 +69,7 @@ pub const WRITE_LIMIT_MAX: usize = 8_192;
 #[async_trait]
 pub trait Store: Send + Sync {
     /// Whether the store answers and its schema is the one this program needs.
-    async fn ping(&self) -> Result<(), StoreError>;
+    async fn ping(&self) -> Result<Pulse, StoreError>;
 
     // ---- nodes -------------------------------------------------------------------------------
 
@@ -139,6 +153,13 @@ pub trait Store: Send + Sync {
 
     /// What waits in a lane, in order of arrival.
     async fn queued(&self, lane: LaneId, limit: usize) -> Result<Vec<Record>, StoreError>;
+
+    /// Lanes in which transactions wait, by id, after the given one.
+    async fn queued_lanes(
+        &self,
+        after: Option<LaneId>,
+        limit: usize,
+    ) -> Result<Vec<LaneId>, StoreError>;
 
     /// Gives nonces to queued transactions; one answer for each lane, in order. Anything but the
     /// front of the queue, in order, is stale.

@@ -100,6 +100,21 @@ counter!(
     /// A block's height.
     Height, "block_number");
 
+impl Token {
+    /// Nobody's: what was written without a fence carries it.
+    pub const NONE: Self = Self(0);
+}
+
+impl Version {
+    /// Of a row that was never moved.
+    pub const FIRST: Self = Self(1);
+}
+
+impl FeedSeq {
+    /// Before the first completion.
+    pub const ZERO: Self = Self(0);
+}
+
 impl Nonce {
     /// Where a lane begins that the chain has never seen.
     pub const ZERO: Self = Self(0);

@@ -33,7 +33,7 @@ use async_trait::async_trait;
 use fencepost_app::ports::{
     Acquired, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, CursorMove, CursorMoved,
     Enqueued, Feed, Held, Holder, Key, LaneBatch, LaneCreated, LaneMoved, LaneMoves, LanePromotion,
-    LaneView, NewRemedy, NewTx, Orphan, PageQuery, PauseChange, Paused, Record, Renewed, Settle,
+    LaneView, NewRemedy, NewTx, Orphan, PageQuery, PauseChange, Paused, Pulse, Record, Renewed, Settle,
     Settled, Store, StoreError, StoredAttempt, StoredEvent, Terms, check,
 };
 use fencepost_domain::ids::{
@@ -70,6 +70,19 @@ impl PostgresStore {
         Ok(store)
     }
 
+    async fn pulse(&self) -> Result<Pulse, StoreError> {
+        // Our own sessions count too: a statement of ours that hangs is as bad as another's.
+        let sql = "SELECT extract(epoch FROM clock_timestamp() - min(a.xact_start))::float8 AS age
+                     FROM feed_head, store_identity
+                     LEFT JOIN pg_stat_activity a ON a.backend_xmin IS NOT NULL
+                          AND a.datname = current_database() AND a.pid <> pg_backend_pid()";
+        let rows = self.connections.read(sql, &[]).await?;
+        let age: Option<f64> = rows.first().map(|row| column(row, "age")).transpose()?.flatten();
+        Ok(Pulse {
+            oldest_snapshot: age.map(|age| Duration::from_secs_f64(age.max(0.0))),
+        })
+    }
+
     const fn terms(&self) -> Terms {
         self.settings.terms
     }
@@ -96,11 +109,8 @@ fn number(place: usize) -> i32 {
 
 #[async_trait]
 impl Store for PostgresStore {
-    async fn ping(&self) -> Result<(), StoreError> {
-        self.connections
-            .read("SELECT FROM feed_head, store_identity", &[])
-            .await
-            .map(drop)
+    async fn ping(&self) -> Result<Pulse, StoreError> {
+        self.pulse().await
     }
 
     async fn join(&self, node: &NodeId, url: &str) -> Result<Incarnation, StoreError> {
@@ -217,6 +227,15 @@ impl Store for PostgresStore {
     async fn queued(&self, lane: LaneId, limit: usize) -> Result<Vec<Record>, StoreError> {
         check::limit(limit)?;
         self.waiting(lane, limit).await
+    }
+
+    async fn queued_lanes(
+        &self,
+        after: Option<LaneId>,
+        limit: usize,
+    ) -> Result<Vec<LaneId>, StoreError> {
+        check::limit(limit)?;
+        self.waiting_lanes(after, limit).await
     }
 
     async fn promote(

@@ -305,6 +305,26 @@ impl PostgresStore {
                     WHERE q.lane_id = $1 ORDER BY q.queue_seq LIMIT $2";
         self.records(tail, &[&lane.0, &rows(limit)]).await
     }
+
+    /// One look-up for each lane in the queue, however many wait in it.
+    pub(crate) async fn waiting_lanes(
+        &self,
+        after: Option<LaneId>,
+        limit: usize,
+    ) -> Result<Vec<LaneId>, StoreError> {
+        let sql = "WITH RECURSIVE lane AS (
+                (SELECT lane_id FROM lane_queue WHERE lane_id > $1 ORDER BY lane_id LIMIT 1)
+                UNION ALL
+                SELECT (SELECT q.lane_id FROM lane_queue q WHERE q.lane_id > lane.lane_id
+                         ORDER BY q.lane_id LIMIT 1)
+                  FROM lane WHERE lane.lane_id IS NOT NULL
+            )
+            SELECT lane_id FROM lane WHERE lane_id IS NOT NULL LIMIT $2";
+        let after = after.map_or(i64::MIN, |lane| lane.0);
+        let found = self.connections.read(sql, &[&after, &rows(limit)]).await?;
+        let lane = |row| Ok(LaneId(column(row, "lane_id")?));
+        found.iter().map(lane).collect()
+    }
 }
 
 /// An error, as it must be told once something was written, or may have been.

@@ -236,6 +236,7 @@ impl Desk {
             .enqueue(&[(held.lane, waiting)], Wait::Leader, 100)
             .await?;
         store.queued(held.lane, 10).await?;
+        store.queued_lanes(None, 10).await?;
         let promotion = LanePromotion {
             held,
             cursor: self.cursor,

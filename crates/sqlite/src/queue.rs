@@ -86,6 +86,21 @@ pub(crate) fn queued(db: &Db<'_>, lane: LaneId, limit: usize) -> Answer<Vec<Reco
     )
 }
 
+pub(crate) fn lanes(db: &Db<'_>, after: Option<LaneId>, limit: usize) -> Answer<Vec<LaneId>> {
+    db.all(
+        // One look-up for each lane, however many wait in it.
+        "WITH RECURSIVE lane(lane_id) AS (
+            SELECT min(lane_id) FROM lane_queue WHERE lane_id > ?1
+            UNION ALL
+            SELECT (SELECT min(q.lane_id) FROM lane_queue q WHERE q.lane_id > lane.lane_id)
+              FROM lane WHERE lane.lane_id IS NOT NULL
+         )
+         SELECT lane_id FROM lane WHERE lane_id IS NOT NULL LIMIT ?2",
+        params![after.map_or(i64::MIN, |lane| lane.0), limit],
+        |row| Ok(LaneId(row.get(0)?)),
+    )
+}
+
 pub(crate) fn promote(
     db: &Db<'_>,
     holder: &Holder,

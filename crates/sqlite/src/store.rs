@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use fencepost_app::ports::{
     Acquired, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, CursorMove, CursorMoved,
     Enqueued, Feed, Held, Holder, Key, LaneBatch, LaneCreated, LaneMoved, LaneMoves, LanePromotion,
-    LaneView, NewRemedy, NewTx, Orphan, PageQuery, PauseChange, Paused, Record, Renewed, Settle,
+    LaneView, NewRemedy, NewTx, Orphan, PageQuery, PauseChange, Paused, Pulse, Record, Renewed, Settle,
     Settled, Store, StoreError, StoredAttempt, StoredEvent, check,
 };
 use fencepost_domain::ids::{
@@ -23,9 +23,10 @@ type Answered<T> = Result<T, StoreError>;
 
 #[async_trait]
 impl Store for SqliteStore {
-    async fn ping(&self) -> Answered<()> {
+    async fn ping(&self) -> Answered<Pulse> {
         // Through the writer: a store that can only be read is not ready.
-        self.write(migrate::check).await
+        self.write(migrate::check).await?;
+        Ok(Pulse::default())
     }
 
     async fn join(&self, node: &NodeId, url: &str) -> Answered<Incarnation> {
@@ -146,6 +147,11 @@ impl Store for SqliteStore {
     async fn queued(&self, lane: LaneId, limit: usize) -> Answered<Vec<Record>> {
         check::limit(limit)?;
         self.read(move |db| queue::queued(db, lane, limit)).await
+    }
+
+    async fn queued_lanes(&self, after: Option<LaneId>, limit: usize) -> Answered<Vec<LaneId>> {
+        check::limit(limit)?;
+        self.read(move |db| queue::lanes(db, after, limit)).await
     }
 
     async fn promote(

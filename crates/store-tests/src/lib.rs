@@ -113,6 +113,7 @@ macro_rules! scenarios {
             }
             queue {
                 queued_transactions_wait_in_order_of_arrival
+                lanes_with_a_queue_are_listed_by_id
                 queueing_needs_no_leadership
                 duplicates_are_met_in_the_queue_and_beyond
                 a_full_queue_takes_no_more

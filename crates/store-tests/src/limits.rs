@@ -43,6 +43,7 @@ pub async fn reads_are_bounded(harness: &dyn Harness) {
         invalid(store.orphans(None, limit).await, "orphans");
         invalid(store.gaps(lane_id, nonce(0), limit).await, "gaps");
         invalid(store.queued(lane_id, limit).await, "queued");
+        invalid(store.queued_lanes(None, limit).await, "queued lanes");
         invalid(store.unfinished(lane_id, None, limit).await, "unfinished");
         invalid(store.history(id(1), lane_seq(0), limit).await, "history");
         invalid(store.completions(feed_seq(0), limit).await, "completions");

@@ -55,6 +55,24 @@ pub async fn queued_transactions_wait_in_order_of_arrival(harness: &dyn Harness)
     assert_eq!(a.claim_due(std::time::Duration::ZERO, 10).await.records, []);
 }
 
+/// Each lane in which something waits is named once, however much waits in it, and page by page.
+pub async fn lanes_with_a_queue_are_listed_by_id(harness: &dyn Harness) {
+    let bench = Bench::new(harness).await;
+    let lanes = bench.open([lane(1), lane(2), lane(3), lane(4)]).await;
+    let store = &bench.store;
+    assert_eq!(store.queued_lanes(None, PLENTY).await.unwrap(), []);
+    let wait = [(3, 1), (0, 2), (3, 3), (1, 4), (0, 5)].map(|(at, n)| (lanes[at], tx(n)));
+    store.enqueue(&wait, Wait::Leader, PLENTY).await.unwrap();
+    let mut named = vec![lanes[0], lanes[1], lanes[3]];
+    named.sort();
+    assert_eq!(store.queued_lanes(None, PLENTY).await.unwrap(), named);
+    let (first, rest) = named.split_at(1);
+    assert_eq!(store.queued_lanes(None, 1).await.unwrap(), first);
+    let after = Some(first[0]);
+    assert_eq!(store.queued_lanes(after, PLENTY).await.unwrap(), rest);
+    assert_eq!(store.queued_lanes(Some(rest[1]), 5).await.unwrap(), []);
+}
+
 /// Any node may queue, for lanes it does not lead and for lanes that nobody leads.
 pub async fn queueing_needs_no_leadership(harness: &dyn Harness) {
     let bench = Bench::new(harness).await;

@@ -1,4 +1,6 @@
-//! The time, for stores that have no clock of their own.
+//! The time: of day, and as it passes.
+
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -7,4 +9,10 @@ use jiff::Timestamp;
 pub trait Clock: Send + Sync {
     /// The time now.
     fn now(&self) -> Timestamp;
+}
+
+/// Tells how much time has passed since some start. Never goes back.
+pub trait Ticks: Send + Sync {
+    /// Since the start.
+    fn ticks(&self) -> Duration;
 }

@@ -263,6 +263,7 @@ async fn queued(lane1: &Lane1<'_>) {
     let waiting = [named("a"), named("b"), named("c")].map(|tx| (held.lane, tx));
     store.enqueue(&waiting, Wait::Leader, 100).await.unwrap();
     assert_eq!(store.queued(held.lane, 10).await.unwrap().len(), 3);
+    assert_eq!(store.queued_lanes(None, 10).await.unwrap(), [held.lane]);
     let view = store.lane(lane(1)).await.unwrap().unwrap();
     let promotion = LanePromotion {
         held,

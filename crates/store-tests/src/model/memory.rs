@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use fencepost_app::ports::{
     Acquired, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, Completion, CursorMove,
     CursorMoved, Enqueued, Feed, Held, Holder, Key, LaneBatch, LaneCreated, LaneMoved, LaneMoves,
-    LanePromotion, LaneView, NewRemedy, NewTx, Orphan, PageQuery, PauseChange, PauseReason, Paused,
+    LanePromotion, LaneView, NewRemedy, NewTx, Orphan, PageQuery, PauseChange, PauseReason, Paused, Pulse,
     Record, RemedyId, Renewed, Settle, Settled, Store, StoreError, StoredAttempt, StoredEvent,
     Terms,
 };
@@ -151,8 +151,8 @@ impl Harness for MemoryHarness {
 
 #[async_trait]
 impl Store for Memory {
-    async fn ping(&self) -> Result<(), StoreError> {
-        Ok(())
+    async fn ping(&self) -> Result<Pulse, StoreError> {
+        Ok(Pulse::default())
     }
 
     async fn join(&self, node: &NodeId, url: &str) -> Result<Incarnation, StoreError> {
@@ -250,6 +250,14 @@ impl Store for Memory {
 
     async fn queued(&self, lane: LaneId, limit: usize) -> Result<Vec<Record>, StoreError> {
         self.whole().queued(lane, limit)
+    }
+
+    async fn queued_lanes(
+        &self,
+        after: Option<LaneId>,
+        limit: usize,
+    ) -> Result<Vec<LaneId>, StoreError> {
+        self.whole().queued_lanes(after, limit)
     }
 
     async fn promote(

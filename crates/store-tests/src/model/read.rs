@@ -50,6 +50,20 @@ impl Whole {
         Ok(rows.take(limit).collect())
     }
 
+    pub(super) fn queued_lanes(
+        &self,
+        after: Option<LaneId>,
+        limit: usize,
+    ) -> Result<Vec<LaneId>, StoreError> {
+        check::limit(limit)?;
+        let waiting = self.lanes.iter().filter(|(_, row)| !row.queue.is_empty());
+        let mut ids: Vec<LaneId> = waiting.map(|(id, _)| *id).collect();
+        ids.sort();
+        ids.retain(|id| Some(*id) > after);
+        ids.truncate(limit);
+        Ok(ids)
+    }
+
     pub(super) fn unfinished(
         &self,
         lane: LaneId,

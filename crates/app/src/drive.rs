@@ -1,0 +1,163 @@
+//! The loops of a node, all in one place. Each repeats one step; a step that failed is made good by
+//! the next one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
+
+use crate::causes::Causes;
+use crate::node::{Crew, Node};
+use crate::ports::READ_LIMIT_MAX;
+use crate::recovery::adopt::Adopter;
+
+/// How often lanes without a leader and lanes with a queue are looked for. Longer delays failover,
+/// shorter asks the store for nothing most of the time.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How often the feed is looked at while readers wait.
+const FEED_EVERY: Duration = Duration::from_millis(100);
+/// How often the gauges about all lanes are taken.
+const GAUGE_EVERY: Duration = Duration::from_secs(15);
+/// How often a stopping node looks whether its requests have their answers.
+const STOP_CHECK: Duration = Duration::from_millis(5);
+/// The most pages of lanes that are read for the gauges.
+const GAUGE_PAGES_MAX: usize = 20;
+
+/// A node whose loops run.
+pub struct Running {
+    node: Arc<Node>,
+    tasks: JoinSet<()>,
+}
+
+impl Running {
+    /// Starts the loops.
+    #[must_use]
+    pub fn start(crew: Crew) -> Self {
+        let Crew {
+            node,
+            workers,
+            clerk,
+        } = crew;
+        let mut tasks = JoinSet::new();
+        for worker in workers {
+            tasks.spawn(worker.run());
+        }
+        tasks.spawn(clerk.run());
+        tasks.spawn(keep(Arc::clone(&node)));
+        tasks.spawn(look(Arc::clone(&node)));
+        tasks.spawn(tell(Arc::clone(&node)));
+        tasks.spawn(gauge(Arc::clone(&node)));
+        Self { node, tasks }
+    }
+
+    /// Stops gracefully: what is in hand is finished, then everything is given up. Takes no longer
+    /// than `within`; leases that are not given up by then run out.
+    pub async fn stop(mut self, within: Duration) {
+        self.node.drain();
+        let node = Arc::clone(&self.node);
+        let orderly = async {
+            while node.in_hand() > 0 {
+                sleep(STOP_CHECK).await;
+            }
+            self.tasks.abort_all();
+            while self.tasks.join_next().await.is_some() {}
+            if let Err(error) = node.release_all().await {
+                tracing::warn!(error = %Causes(&error), "giving up the leases failed; they run out");
+            }
+        };
+        if timeout(within, orderly).await.is_err() {
+            tracing::warn!(
+                ?within,
+                in_hand = node.in_hand(),
+                "the node stops before all is answered"
+            );
+        }
+    }
+}
+
+/// Ticks at once, and then once in each period; a late tick puts the others off.
+fn every(period: Duration) -> Interval {
+    let mut timer = interval(period);
+    timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    timer
+}
+
+async fn keep(node: Arc<Node>) {
+    let mut timer = every(node.settings.renew_interval);
+    loop {
+        timer.tick().await;
+        node.renew().await;
+        node.beat().await;
+        if let Err(error) = node.release_unused().await {
+            tracing::warn!(error = %Causes(&error), "giving up unused lanes failed");
+        }
+    }
+}
+
+async fn look(node: Arc<Node>) {
+    let mut timer = every(LOOK_EVERY);
+    let mut adopter = Adopter::new(node);
+    loop {
+        timer.tick().await;
+        if let Err(error) = adopter.pass().await {
+            tracing::warn!(error = %Causes(&error), "looking for orphaned lanes failed");
+        }
+    }
+}
+
+async fn tell(node: Arc<Node>) {
+    let mut timer = every(FEED_EVERY);
+    loop {
+        timer.tick().await;
+        if let Err(error) = node.watch_feed().await {
+            tracing::warn!(error = %Causes(&error), "looking at the feed failed");
+        }
+    }
+}
+
+async fn gauge(node: Arc<Node>) {
+    let mut timer = every(GAUGE_EVERY);
+    loop {
+        timer.tick().await;
+        if let Err(error) = node.gauge().await {
+            tracing::warn!(error = %Causes(&error), "taking the gauges failed");
+        }
+    }
+}
+
+impl Node {
+    /// Takes the gauges about all lanes, as far as the bound lets it.
+    async fn gauge(&self) -> Result<(), crate::ports::StoreError> {
+        let pulse = self.store.ping().await?;
+        if let Some(age) = pulse.oldest_snapshot {
+            self.meters.oldest_snapshot(age);
+        }
+        let now = self.clock.now();
+        let mut pending: Vec<(u64, Duration)> = vec![(0, Duration::ZERO); self.chains.len()];
+        let mut after = None;
+        for _ in 0..GAUGE_PAGES_MAX {
+            let page = self.store.lanes(after, READ_LIMIT_MAX).await?;
+            for view in &page {
+                let chain = self
+                    .chains
+                    .iter()
+                    .position(|(id, _)| *id == view.lane.chain);
+                if let Some(chain) = chain {
+                    let age = view.oldest_at.map(|at| now.duration_since(at));
+                    let age = age.and_then(|age| age.try_into().ok()).unwrap_or_default();
+                    pending[chain].0 += view.in_flight + view.queued;
+                    pending[chain].1 = pending[chain].1.max(age);
+                }
+            }
+            after = page.last().map(|view| view.id);
+            if page.len() < READ_LIMIT_MAX {
+                break;
+            }
+        }
+        for ((_, name), (depth, oldest)) in self.chains.iter().zip(pending) {
+            self.meters.pending(name, depth, oldest);
+        }
+        Ok(())
+    }
+}

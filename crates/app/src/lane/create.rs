@@ -1,0 +1,191 @@
+//! Storing the requests of a turn with their nonces, all lanes in one statement.
+
+use fencepost_domain::ids::Nonce;
+
+use super::work::{Ask, Work, Works};
+use super::worker::Worker;
+use crate::causes::Causes;
+use crate::lifecycle::accept::{Verdict, stored, with_nonce};
+use crate::lifecycle::failed;
+use crate::ports::{
+    Held, LaneBatch, LaneCreated, LaneRefusal, PauseChange, PauseReason, StoreError, Stored,
+};
+
+impl Worker {
+    /// The last part of a turn.
+    pub(super) async fn create(&mut self, works: Works) {
+        let mut ready: Vec<Work> = works
+            .into_values()
+            .filter(|work| work.held.is_some() && !work.asks.is_empty())
+            .collect();
+        ready.retain_mut(|work| {
+            let known = self.memory.contains_key(&work.seat.id);
+            if !known {
+                self.again(std::mem::take(&mut work.asks));
+            }
+            known
+        });
+        if !ready.is_empty() {
+            self.create_together(ready).await;
+        }
+    }
+
+    async fn create_together(&mut self, works: Vec<Work>) {
+        let batches: Vec<LaneBatch> = works.iter().filter_map(|work| self.batch(work)).collect();
+        let rows = batches.iter().map(|batch| batch.txs.len()).sum();
+        self.node.meters.batch(rows);
+        let sent = self.node.leases.sending();
+        match self.node.store.create(&self.node.holder, &batches).await {
+            Ok(answers) => {
+                for ((work, batch), answer) in works.into_iter().zip(batches).zip(answers) {
+                    match answer {
+                        LaneCreated::Done {
+                            txs,
+                            next_nonce,
+                            more_free,
+                        } => {
+                            self.node.leases.keep(batch.held, sent);
+                            self.advance(batch.held, next_nonce, more_free);
+                            tell_stored(work.asks, txs, batch.held);
+                        }
+                        LaneCreated::Refused(why) => {
+                            self.refused(batch.held, work.asks, why, "create").await;
+                        }
+                    }
+                }
+            }
+            Err(error) => self.uncreated(works, rows, error).await,
+        }
+    }
+
+    async fn uncreated(&mut self, works: Vec<Work>, rows: usize, error: StoreError) {
+        tracing::warn!(error = %Causes(&error), requests = rows, "storing requests failed");
+        // After a failed batch nothing that we remember is trusted.
+        for work in &works {
+            self.memory.remove(&work.seat.id);
+        }
+        match error {
+            StoreError::OutcomeUnknown(_) => self.resolve(works).await,
+            // One of them cannot be stored: each goes alone, so that the others can.
+            StoreError::Invalid(_) | StoreError::Constraint(_) if rows > 1 => {
+                for work in works {
+                    self.create_alone(work).await;
+                }
+            }
+            error => {
+                let verdict = failed(&error);
+                for work in works {
+                    work.tell_all(&verdict);
+                }
+            }
+        }
+    }
+
+    async fn create_alone(&mut self, work: Work) {
+        for ask in work.asks {
+            let mut works = Works::new();
+            let one = Work {
+                seat: work.seat,
+                held: work.held,
+                asks: vec![ask],
+                drain: false,
+            };
+            works.insert(work.seat.id, one);
+            self.recall(&mut works).await;
+            Box::pin(self.create(works)).await;
+        }
+    }
+
+    fn batch(&self, work: &Work) -> Option<LaneBatch> {
+        let memory = self.memory.get(&work.seat.id)?;
+        Some(LaneBatch {
+            held: work.held?,
+            cursor: memory.cursor,
+            free: memory.free.clone(),
+            txs: work.asks.iter().map(|ask| ask.tx.clone()).collect(),
+        })
+    }
+
+    /// A write for the lane went well.
+    pub(super) fn advance(&mut self, held: Held, next_nonce: Nonce, more_free: bool) {
+        // Which free nonces are left is read again; without any, the cursor is all there is to know.
+        if more_free {
+            self.memory.remove(&held.lane);
+        } else if let Some(memory) = self.memory.get_mut(&held.lane) {
+            memory.cursor = next_nonce;
+            memory.free.clear();
+        }
+    }
+
+    /// Nothing was written for the lane.
+    pub(super) async fn refused(
+        &mut self,
+        held: Held,
+        asks: Vec<Ask>,
+        why: LaneRefusal,
+        op: &'static str,
+    ) {
+        let tell = |asks: Vec<Ask>, verdict: Verdict| {
+            for ask in asks {
+                ask.tell(verdict.clone());
+            }
+        };
+        match why {
+            LaneRefusal::Fenced => {
+                self.fenced(held, op);
+                self.again(asks);
+            }
+            LaneRefusal::Paused(reason) => tell(asks, Verdict::Paused(reason)),
+            LaneRefusal::QueueFirst => {
+                if let Some(memory) = self.memory.get_mut(&held.lane) {
+                    memory.waiting = true;
+                }
+                self.again(asks);
+            }
+            LaneRefusal::CursorMoved(_) | LaneRefusal::FreeMoved | LaneRefusal::Stale => {
+                self.memory.remove(&held.lane);
+                self.again(asks);
+            }
+            LaneRefusal::NonceHeld(nonce) => {
+                self.memory.remove(&held.lane);
+                self.clash(held, nonce).await;
+                tell(asks, Verdict::Paused(PauseReason::NonceClash));
+            }
+            LaneRefusal::Exhausted => tell(asks, Verdict::Exhausted),
+            LaneRefusal::Busy => tell(asks, Verdict::Overloaded),
+            LaneRefusal::UnknownLane => tell(asks, Verdict::Unavailable),
+        }
+    }
+
+    /// Someone holds a nonce that the cursor was about to give. That should be impossible: no more is
+    /// given until a person has looked.
+    async fn clash(&self, held: Held, nonce: Nonce) {
+        let node_id = self.node.holder.node.as_str();
+        tracing::error!(node_id, lane = held.lane.0, token = %held.token, %nonce, "the next nonce is held already: the lane is paused");
+        let audit = self.audit(&format!("nonce {nonce} is held already"));
+        let change = PauseChange::Pause(PauseReason::NonceClash);
+        if let Err(error) = self.node.store.pause(held.lane, change, &audit).await {
+            tracing::error!(error = %Causes(&error), lane = held.lane.0, "pausing the lane failed");
+        }
+    }
+}
+
+fn tell_stored(asks: Vec<Ask>, answers: Vec<Stored>, held: Held) {
+    for (ask, answer) in asks.into_iter().zip(answers) {
+        let verdict = match answer {
+            Stored::New { nonce, at } => {
+                let state = with_nonce(&ask.tx, nonce);
+                Verdict::New(Box::new(stored(ask.seat, &ask.tx, state, held.token, at)))
+            }
+            // Its own row, stored on another path: to its client it is new.
+            Stored::Known(record) if record.tx == ask.tx.tx => Verdict::New(record),
+            Stored::Known(record) => Verdict::Known(record),
+            Stored::Conflict(record) => Verdict::Conflict(record),
+        };
+        if let Verdict::New(record) = &verdict {
+            let nonce = record.state.nonce().map(Nonce::column);
+            tracing::debug!(signer = %record.lane.signer, tx_id = %record.tx.0, token = %held.token, nonce, "stored");
+        }
+        ask.tell(verdict);
+    }
+}

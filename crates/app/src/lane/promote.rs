@@ -1,0 +1,231 @@
+//! What waits in a lane goes first, in order of arrival; what has waited for too long ends. Then the
+//! requests of the turn go behind it, as far as the lane's window lets them.
+
+use fencepost_domain::ids::{LaneId, TxId};
+use fencepost_domain::state::{Kind, State, Wait};
+use fencepost_domain::transition::Input;
+
+use super::work::{Work, Works};
+use super::worker::Worker;
+use crate::causes::Causes;
+use crate::directory::Seat;
+use crate::lifecycle::accept::Verdict;
+use crate::lifecycle::failed;
+use crate::ports::{
+    Held, LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneRefusal, Move, READ_LIMIT_MAX,
+    Record, StoreError,
+};
+
+/// The front of a lane's queue, as far as it may go now.
+struct Front {
+    held: Held,
+    txs: Vec<TxId>,
+    /// More may wait behind it.
+    more: bool,
+}
+
+impl Worker {
+    /// After this the requests that are left in the turn may get nonces at once.
+    pub(super) async fn promote(&mut self, works: &mut Works) {
+        let lanes: Vec<LaneId> = works.keys().copied().collect();
+        let mut fronts = Vec::new();
+        for lane in lanes {
+            let Some(work) = works.get_mut(&lane) else {
+                continue;
+            };
+            match self.front(work).await {
+                Ok(Some(front)) => fronts.push(front),
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::warn!(error = %Causes(&error), lane = lane.0, "looking at a lane's queue failed");
+                    self.drop_lane(works, lane, &failed(&error));
+                }
+            }
+        }
+        fronts.retain(|front| !front.txs.is_empty());
+        if !fronts.is_empty() {
+            self.promote_all(works, fronts).await;
+        }
+        // Whoever comes to a lane in which others wait joins them.
+        for (lane, work) in &mut *works {
+            if self.memory.get(lane).is_some_and(|memory| memory.waiting) {
+                let wait = match work.seat.max_in_flight {
+                    None => Wait::Leader,
+                    Some(_) => Wait::Window,
+                };
+                work.queue_from(0, wait);
+            }
+        }
+    }
+
+    /// The front of the lane's queue, and what of the turn's requests has room behind it.
+    async fn front(&mut self, work: &mut Work) -> Result<Option<Front>, StoreError> {
+        let Some(held) = work.held else {
+            return Ok(None);
+        };
+        let waits = work.drain
+            || self
+                .memory
+                .get(&held.lane)
+                .is_some_and(|known| known.waiting);
+        let room = match work.seat.max_in_flight {
+            None => usize::MAX,
+            Some(most) => most.saturating_sub(self.in_flight(work.seat, most).await?),
+        };
+        if !waits {
+            work.queue_from(room, Wait::Window);
+            return Ok(None);
+        }
+        let limit = room.min(self.node.settings.batch_max).min(READ_LIMIT_MAX);
+        // One more than we take tells whether any are left, also when there is no room at all.
+        let queued = self
+            .node
+            .store
+            .queued(held.lane, (limit + 1).min(READ_LIMIT_MAX))
+            .await?;
+        let queued = self.end_expired(held, queued).await?;
+        let txs: Vec<TxId> = queued.iter().take(limit).map(|record| record.tx).collect();
+        let more = queued.len() > txs.len();
+        if let Some(memory) = self.memory.get_mut(&held.lane) {
+            memory.waiting = more;
+        }
+        if !more {
+            work.queue_from(room.saturating_sub(txs.len()), Wait::Window);
+        }
+        Ok(Some(Front { held, txs, more }))
+    }
+
+    /// How many hold a nonce and are in no block; stops counting at `most`.
+    async fn in_flight(&self, seat: Seat, most: usize) -> Result<usize, StoreError> {
+        let (mut count, mut after) = (0, None);
+        loop {
+            let page = self
+                .node
+                .store
+                .unfinished(seat.id, after, READ_LIMIT_MAX)
+                .await?;
+            let counted = |record: &&Record| {
+                record.kind != Kind::Reserved && record.state.inclusion().is_none()
+            };
+            count += page.iter().filter(counted).count();
+            after = page.last().and_then(|record| record.state.nonce());
+            if page.len() < READ_LIMIT_MAX || count >= most {
+                return Ok(count);
+            }
+        }
+    }
+
+    /// Ends what was not to be given a nonce any more; returns the others.
+    async fn end_expired(
+        &mut self,
+        held: Held,
+        queued: Vec<Record>,
+    ) -> Result<Vec<Record>, StoreError> {
+        let now = self.node.clock.now();
+        let (late, good): (Vec<Record>, Vec<Record>) = queued
+            .into_iter()
+            .partition(|record| record.not_after.is_some_and(|until| until < now));
+        if late.is_empty() {
+            return Ok(good);
+        }
+        let end = |record: &Record| {
+            let state: State = record.state.clone();
+            Some(Move::of(record, state.apply(Input::Expire).ok()?))
+        };
+        let moves = LaneMoves {
+            held,
+            moves: late.iter().filter_map(end).collect(),
+        };
+        let sent = self.node.leases.sending();
+        let answers = self
+            .node
+            .store
+            .complete(&self.node.holder, &[moves])
+            .await?;
+        match answers.first() {
+            Some(LaneMoved::Done(_)) => {
+                self.node.leases.keep(held, sent);
+                Ok(good)
+            }
+            Some(LaneMoved::Fenced) => {
+                self.fenced(held, "expire");
+                Ok(vec![])
+            }
+            // Someone was faster; the next turn sees it.
+            _ => Ok(vec![]),
+        }
+    }
+
+    async fn promote_all(&mut self, works: &mut Works, fronts: Vec<Front>) {
+        let mut promotions = Vec::new();
+        for front in &fronts {
+            if let Some(memory) = self.memory.get(&front.held.lane) {
+                promotions.push(LanePromotion {
+                    held: front.held,
+                    cursor: memory.cursor,
+                    free: memory.free.clone(),
+                    txs: front.txs.clone(),
+                });
+            }
+        }
+        let sent = self.node.leases.sending();
+        let answers = match self
+            .node
+            .store
+            .promote(&self.node.holder, &promotions)
+            .await
+        {
+            Ok(answers) => answers,
+            Err(error) => {
+                tracing::warn!(error = %Causes(&error), lanes = promotions.len(), "giving nonces to queued requests failed");
+                let unknown = matches!(error, StoreError::OutcomeUnknown(_));
+                for promotion in promotions {
+                    if unknown {
+                        self.doubted.insert(promotion.held.lane);
+                    }
+                    // The requests of this turn were not part of it.
+                    self.drop_lane(works, promotion.held.lane, &Verdict::Unavailable);
+                }
+                return;
+            }
+        };
+        for (promotion, answer) in promotions.into_iter().zip(answers) {
+            let more = fronts
+                .iter()
+                .any(|front| front.held == promotion.held && front.more);
+            match answer {
+                LaneCreated::Done {
+                    txs,
+                    next_nonce,
+                    more_free,
+                } => {
+                    self.node.leases.keep(promotion.held, sent);
+                    self.node.meters.batch(txs.len());
+                    self.advance(promotion.held, next_nonce, more_free);
+                    if more {
+                        self.drain_again(promotion.held.lane);
+                    }
+                }
+                LaneCreated::Refused(why) => self.unpromoted(works, promotion.held, why).await,
+            }
+        }
+    }
+
+    /// The queue stays as it is; the turn's requests join it or come again.
+    async fn unpromoted(&mut self, works: &mut Works, held: Held, why: LaneRefusal) {
+        let Some(work) = works.remove(&held.lane) else {
+            return;
+        };
+        if matches!(why, LaneRefusal::Stale) {
+            // The front was taken by someone, or has ended; look again.
+            self.memory.remove(&held.lane);
+            self.drain_again(held.lane);
+            self.again(work.asks);
+            return;
+        }
+        if !matches!(why, LaneRefusal::Fenced | LaneRefusal::Paused(_)) {
+            self.drain_again(held.lane);
+        }
+        self.refused(held, work.asks, why, "promote").await;
+    }
+}

@@ -1,0 +1,95 @@
+//! Keeping leases, and giving them up: when the node stops, and when it has more than it uses.
+
+use std::time::Duration;
+
+use crate::causes::Causes;
+use crate::node::Node;
+use crate::ports::{Beat, Held, Renewed, StoreError, WRITE_LIMIT_MAX};
+
+/// Above so many lanes, those that nobody uses are given up instead of renewed: one statement
+/// renews them all, and must stay small.
+const LEDGER_MAX: usize = 2_000;
+/// How long a lane is unused before it may be given up.
+const UNUSED_FOR: Duration = Duration::from_secs(60);
+/// How many are looked at in one pass.
+const GIVEN_UP_MAX: usize = 200;
+
+impl Node {
+    /// Renews all leases. What is not renewed runs out by itself, here first.
+    pub async fn renew(&self) {
+        for held in self.leases.all().chunks(WRITE_LIMIT_MAX) {
+            let sent = self.leases.sending();
+            match self.store.renew(&self.holder, held).await {
+                Ok(answers) => {
+                    for (held, answer) in held.iter().zip(answers) {
+                        match answer {
+                            Renewed::Kept => self.leases.keep(*held, sent),
+                            // The statement that holds the row renews it.
+                            Renewed::Busy => {}
+                            Renewed::Fenced => self.lost(*held),
+                        }
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(error = %Causes(&error), lanes = held.len(), "renewing leases failed")
+                }
+            }
+        }
+        self.meters.led(self.leases.len());
+    }
+
+    fn lost(&self, held: Held) {
+        self.meters.fenced("renew");
+        let node_id = self.holder.node.as_str();
+        tracing::warn!(node_id, lane = held.lane.0, token = %held.token, "fenced: the lease is lost");
+        self.leases.lose(held);
+    }
+
+    /// Says that we live, and learns who else does.
+    pub async fn beat(&self) {
+        let chains: Vec<_> = self.chains.iter().map(|(chain, _)| *chain).collect();
+        match self.store.beat(&self.holder, &chains).await {
+            Ok(Beat::Alive(peers)) => self.set_living(peers),
+            Ok(Beat::Ghost(later)) => self.become_ghost(later),
+            Err(error) => tracing::warn!(error = %Causes(&error), "the heartbeat failed"),
+        }
+    }
+
+    /// Gives up lanes that are neither used nor have anything left to do, while there are too many.
+    pub async fn release_unused(&self) -> Result<(), StoreError> {
+        let excess = self.leases.len().saturating_sub(LEDGER_MAX);
+        let mut idle = Vec::new();
+        for held in self
+            .leases
+            .unused(UNUSED_FOR)
+            .into_iter()
+            .take(excess.min(GIVEN_UP_MAX))
+        {
+            let Some(seat) = self.directory.seat_by_id(held.lane) else {
+                continue;
+            };
+            let view = self.store.lane(seat.lane).await?;
+            // A lane with unfinished work would be adopted again at once.
+            if view.is_some_and(|view| view.head.is_none() && view.queued == 0) {
+                idle.push(held);
+            }
+        }
+        self.release(&idle).await
+    }
+
+    /// Gives everything up, so that others need not wait for our leases to run out.
+    pub async fn release_all(&self) -> Result<(), StoreError> {
+        self.release(&self.leases.all()).await
+    }
+
+    async fn release(&self, held: &[Held]) -> Result<(), StoreError> {
+        for held in held.chunks(WRITE_LIMIT_MAX) {
+            for held in held {
+                self.leases.lose(*held);
+            }
+            self.store.release(&self.holder, held).await?;
+        }
+        self.meters.led(self.leases.len());
+        Ok(())
+    }
+}

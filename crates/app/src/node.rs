@@ -1,0 +1,268 @@
+//! This node: its ports, what it leads, and the desks of its workers.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fencepost_domain::ids::{ChainId, Incarnation, LaneId};
+use tokio::sync::{mpsc, watch};
+
+use crate::directory::Directory;
+use crate::lane::lease::Leases;
+use crate::lane::work::{Ask, Job};
+use crate::lane::worker::Worker;
+use crate::lifecycle::completion::Watch;
+use crate::lifecycle::queue::{Clerk, Wanted};
+use crate::meters::Meters;
+use crate::ports::{Chain, Clock, Holder, Peer, Peers, Store, Ticks};
+use crate::settings::Settings;
+
+/// What a node is made of.
+pub struct Parts {
+    /// What the operator chose.
+    pub settings: Settings,
+    /// The one place where anything is kept.
+    pub store: Arc<dyn Store>,
+    /// The chains, where they are asked.
+    pub chain: Option<Arc<dyn Chain>>,
+    /// The way to other nodes.
+    pub peers: Arc<dyn Peers>,
+    /// The time of day.
+    pub clock: Arc<dyn Clock>,
+    /// The time as it passes.
+    pub ticks: Arc<dyn Ticks>,
+    /// Who we are.
+    pub holder: Holder,
+    /// Where other nodes reach us.
+    pub url: String,
+    /// The chains by their configured names.
+    pub chains: Vec<(ChainId, String)>,
+    /// The lanes that are ours to lead.
+    pub directory: Directory,
+    /// What is counted.
+    pub meters: Meters,
+}
+
+/// This node.
+pub struct Node {
+    pub(crate) settings: Settings,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) chain: Option<Arc<dyn Chain>>,
+    pub(crate) peers: Arc<dyn Peers>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) ticks: Arc<dyn Ticks>,
+    pub(crate) holder: Holder,
+    pub(crate) url: String,
+    pub(crate) chains: Vec<(ChainId, String)>,
+    pub(crate) directory: Directory,
+    pub(crate) meters: Meters,
+    pub(crate) leases: Leases,
+    pub(crate) feed: Watch,
+    desks: Vec<mpsc::Sender<Job>>,
+    clerk: mpsc::Sender<Wanted>,
+    living: Mutex<Vec<Peer>>,
+    ghost: watch::Sender<Option<Incarnation>>,
+    draining: watch::Sender<bool>,
+    in_hand: AtomicUsize,
+}
+
+/// A worker's desk is full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Full;
+
+/// A node and those who work in it; each of them is to be driven by a task of its own.
+pub struct Crew {
+    /// The node.
+    pub node: Arc<Node>,
+    /// One for each share of the lanes.
+    pub workers: Vec<Worker>,
+    /// Who puts requests into the queues of lanes.
+    pub clerk: Clerk,
+}
+
+impl Node {
+    /// Puts a node together.
+    #[must_use]
+    pub fn assemble(parts: Parts) -> Crew {
+        let count = parts.settings.workers.max(1);
+        let room = parts.settings.worker_queue_max.max(1);
+        let (desks, inboxes): (Vec<_>, Vec<_>) = (0..count).map(|_| mpsc::channel(room)).unzip();
+        let (clerk, wanted) = mpsc::channel(room);
+        let node = Arc::new(Self {
+            leases: Leases::new(Arc::clone(&parts.ticks), parts.settings.lease),
+            settings: parts.settings,
+            store: parts.store,
+            chain: parts.chain,
+            peers: parts.peers,
+            clock: parts.clock,
+            ticks: parts.ticks,
+            holder: parts.holder,
+            url: parts.url,
+            chains: parts.chains,
+            directory: parts.directory,
+            meters: parts.meters,
+            feed: Watch::default(),
+            desks,
+            clerk,
+            living: Mutex::default(),
+            ghost: watch::Sender::new(None),
+            draining: watch::Sender::new(false),
+            in_hand: AtomicUsize::new(0),
+        });
+        let workers = inboxes
+            .into_iter()
+            .map(|inbox| Worker::new(Arc::clone(&node), inbox))
+            .collect();
+        let clerk = Clerk::new(Arc::clone(&node), wanted);
+        Crew {
+            node,
+            workers,
+            clerk,
+        }
+    }
+
+    /// The store.
+    #[must_use]
+    pub fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    /// Who we are.
+    #[must_use]
+    pub const fn holder(&self) -> &Holder {
+        &self.holder
+    }
+
+    /// The lanes that are ours to lead.
+    #[must_use]
+    pub const fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// What is counted.
+    #[must_use]
+    pub const fn meters(&self) -> &Meters {
+        &self.meters
+    }
+
+    /// What the operator chose.
+    #[must_use]
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The time of day.
+    #[must_use]
+    pub fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+
+    /// How many lanes we lead, as far as we know.
+    #[must_use]
+    pub fn led(&self) -> usize {
+        self.leases.len()
+    }
+
+    /// Nodes that lived at the last look, ourselves among them.
+    #[must_use]
+    pub fn living(&self) -> Vec<Peer> {
+        self.living
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(crate) fn set_living(&self, peers: Vec<Peer>) {
+        *self.living.lock().unwrap_or_else(PoisonError::into_inner) = peers;
+    }
+
+    /// A later start of our own id was seen: nothing of ours lands any more.
+    pub(crate) fn become_ghost(&self, later: Incarnation) {
+        let first = self
+            .ghost
+            .send_if_modified(|seen| seen.replace(later).is_none());
+        if first {
+            let node = self.holder.node.as_str();
+            tracing::error!(code = "node_id_in_use", node_id = node, %later, "another process runs under this node id; this one ends");
+        }
+    }
+
+    /// Resolves when a later start of our own id was seen.
+    pub async fn ghosted(&self) -> Incarnation {
+        let mut seen = self.ghost.subscribe();
+        loop {
+            if let Some(later) = *seen.borrow_and_update() {
+                return later;
+            }
+            if seen.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// From now on nothing is accepted; what is in hand is finished.
+    pub fn drain(&self) {
+        self.draining.send_replace(true);
+    }
+
+    /// Resolves when the node is stopping.
+    pub async fn drained(&self) {
+        let mut draining = self.draining.subscribe();
+        // The sender is ours: it cannot be gone.
+        let _ = draining.wait_for(|stopping| *stopping).await;
+    }
+
+    /// Whether the node is stopping.
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        *self.draining.borrow()
+    }
+
+    /// Puts a request on the desk of the lane's worker, at once or not at all.
+    pub(crate) fn ask(&self, ask: Ask) -> Result<(), Full> {
+        let desk = self.desk(ask.seat.id);
+        let put = self.desks[desk].try_send(Job::Create(Box::new(ask)));
+        self.meters.desk_depth(desk, self.depth(desk));
+        put.map_err(|_| Full)
+    }
+
+    /// Tells the lane's worker that something waits in it. A full desk will see to it by itself.
+    pub(crate) fn nudge(&self, lane: LaneId) {
+        let _ = self.desks[self.desk(lane)].try_send(Job::Drain(lane));
+    }
+
+    pub(crate) fn want(&self, wanted: Wanted) -> Result<(), Full> {
+        self.clerk.try_send(wanted).map_err(|_| Full)
+    }
+
+    fn desk(&self, lane: LaneId) -> usize {
+        // Ids count up; a multiplication spreads those of one configuration over the workers.
+        let mixed = lane.0.cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let count = u64::try_from(self.desks.len()).unwrap_or(1);
+        usize::try_from(mixed % count).unwrap_or(0)
+    }
+
+    fn depth(&self, desk: usize) -> usize {
+        let desk = &self.desks[desk];
+        desk.max_capacity() - desk.capacity()
+    }
+
+    /// How many requests have no answer yet.
+    #[must_use]
+    pub fn in_hand(&self) -> usize {
+        self.in_hand.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn take_in_hand(&self) -> InHand<'_> {
+        self.in_hand.fetch_add(1, Ordering::Relaxed);
+        InHand(self)
+    }
+}
+
+/// One request that has no answer yet.
+pub(crate) struct InHand<'a>(&'a Node);
+
+impl Drop for InHand<'_> {
+    fn drop(&mut self) {
+        self.0.in_hand.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,34 @@
+//! The other nodes: a request is handed to the one that leads its lane.
+
+use std::error::Error;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use fencepost_domain::ids::Lane;
+
+use super::NewTx;
+use crate::lifecycle::accept::Verdict;
+
+/// Why a request was not answered by the node it was handed to.
+#[derive(Debug, thiserror::Error)]
+pub enum Unforwarded {
+    /// It was not reached: it has not seen the request.
+    #[error("the leader cannot be reached")]
+    NotSent(#[source] Box<dyn Error + Send + Sync>),
+    /// It may have seen it, and may still act on it.
+    #[error("the leader did not answer")]
+    Unanswered(#[source] Box<dyn Error + Send + Sync>),
+}
+
+/// The way to other nodes.
+#[async_trait]
+pub trait Peers: Send + Sync {
+    /// Hands a request to the node at `url`, once, and waits for its answer no longer than `within`.
+    async fn forward(
+        &self,
+        url: &str,
+        lane: Lane,
+        tx: &NewTx,
+        within: Duration,
+    ) -> Result<Verdict, Unforwarded>;
+}

@@ -1,0 +1,3 @@
+//! What others left undone.
+
+pub mod adopt;

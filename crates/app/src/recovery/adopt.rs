@@ -1,0 +1,142 @@
+//! Lanes with unfinished work and no living leader are adopted. Nodes share them by a hash that all
+//! compute alike, so that they do not all jump; what stays orphaned is anyone's.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fencepost_domain::ids::{LaneId, NodeId};
+use fencepost_domain::keccak256;
+
+use crate::node::Node;
+use crate::ports::{Acquired, Bid, READ_LIMIT_MAX, StoreError};
+
+/// How long a node waits for the one whose turn it is. Shorter, and all jump at once; longer, and a
+/// node that has just died keeps lanes waiting.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Who looks for lanes without a leader, and for those of ours in which something waits.
+pub struct Adopter {
+    node: Arc<Node>,
+    /// Since when an orphan that is another's turn has been seen.
+    seen: HashMap<LaneId, Duration>,
+    orphans_after: Option<LaneId>,
+    queued_after: Option<LaneId>,
+}
+
+impl Adopter {
+    /// Has seen nothing yet.
+    #[must_use]
+    pub fn new(node: Arc<Node>) -> Self {
+        Self {
+            node,
+            seen: HashMap::new(),
+            orphans_after: None,
+            queued_after: None,
+        }
+    }
+
+    /// One pass over a page of each.
+    pub async fn pass(&mut self) -> Result<(), StoreError> {
+        self.adopt().await?;
+        self.nudge().await
+    }
+
+    async fn adopt(&mut self) -> Result<(), StoreError> {
+        let page = self
+            .node
+            .store
+            .orphans(self.orphans_after, READ_LIMIT_MAX)
+            .await?;
+        self.orphans_after = next_page(page.last().map(|orphan| orphan.id), page.len());
+        if self.orphans_after.is_none() {
+            let now = self.node.ticks.ticks();
+            self.seen
+                .retain(|_, since| now.saturating_sub(*since) < PATIENCE * 4);
+        }
+        let mut mine = Vec::new();
+        for orphan in page {
+            let known = self.node.directory.seat_by_id(orphan.id).is_some();
+            if known && self.is_my_turn(orphan.id) {
+                mine.push(Bid {
+                    lane: orphan.id,
+                    fresh: false,
+                });
+            }
+        }
+        if mine.is_empty() {
+            return Ok(());
+        }
+        let answers = self.node.bid(&mine).await?;
+        for (bid, answer) in mine.iter().zip(answers) {
+            if let Acquired::Leading(_) = answer {
+                self.seen.remove(&bid.lane);
+                self.node.nudge(bid.lane);
+            }
+        }
+        Ok(())
+    }
+
+    fn is_my_turn(&mut self, lane: LaneId) -> bool {
+        let now = self.node.ticks.ticks();
+        let since = *self.seen.entry(lane).or_insert(now);
+        let living = self.node.living();
+        let first = living
+            .iter()
+            .map(|peer| &peer.node)
+            .max_by_key(|node| weight(node, lane));
+        let ours = first.is_none_or(|node| *node == self.node.holder.node);
+        ours || now.saturating_sub(since) >= PATIENCE
+    }
+
+    /// Lanes of ours in which something waits are told to their workers.
+    async fn nudge(&mut self) -> Result<(), StoreError> {
+        let page = self
+            .node
+            .store
+            .queued_lanes(self.queued_after, READ_LIMIT_MAX)
+            .await?;
+        self.queued_after = next_page(page.last().copied(), page.len());
+        for lane in page {
+            if self.node.leases.held(lane).is_some() {
+                self.node.nudge(lane);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the next page begins; after the last one, at the front again.
+const fn next_page(last: Option<LaneId>, found: usize) -> Option<LaneId> {
+    if found < READ_LIMIT_MAX { None } else { last }
+}
+
+/// The node with the greatest weight is the first to take the lane. All nodes agree on it.
+fn weight(node: &NodeId, lane: LaneId) -> [u8; 32] {
+    let mut name = node.as_str().as_bytes().to_vec();
+    name.extend(lane.0.to_be_bytes());
+    keccak256(name).0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_nodes_share_lanes_about_evenly_and_a_lost_one_moves_only_its_own() {
+        let names = ["a", "b", "c"].map(|name| NodeId::new(name).expect("a name"));
+        let first = |nodes: &[NodeId], lane| {
+            let winner = nodes.iter().max_by_key(|node| weight(node, LaneId(lane)));
+            winner.cloned().expect("one of them")
+        };
+        let all: Vec<NodeId> = (0..3_000).map(|lane| first(&names, lane)).collect();
+        for name in &names {
+            let share = all.iter().filter(|winner| *winner == name).count();
+            assert!((800..1_200).contains(&share), "{name:?}: {share}");
+        }
+        for (lane, before) in (0..3_000).zip(&all) {
+            let after = first(&names[..2], lane);
+            assert!(*before == names[2] || *before == after, "lane {lane}");
+        }
+    }
+}

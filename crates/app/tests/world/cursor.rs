@@ -1,0 +1,100 @@
+//! The cursor and the chain: `max(chain, cache, db)`, and when a person must look.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use fencepost_app::lifecycle::accept::Verdict;
+use fencepost_app::ports::{Chain, CountMode, PauseReason};
+use tokio::time::sleep;
+
+use super::chain::Told;
+use super::nodes::{World, accepted, lane, nonce_of, unnamed};
+
+fn world() -> (World, Arc<Told>) {
+    let mut world = World::new();
+    let chain = Arc::new(Told::default());
+    world.settings.chain_query = Some(CountMode::Pending);
+    world.chain = Some(Arc::clone(&chain) as Arc<dyn Chain>);
+    (world, chain)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_lane_begins_where_the_chain_stands() {
+    let (world, chain) = world();
+    chain.say(5_000, true);
+    let a = world.node("a").await;
+    assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(5_000));
+    assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(5_001));
+    assert_eq!(*chain.asked.lock().unwrap(), 1, "once, not for each");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chain_behind_us_takes_nothing_back() {
+    let (world, chain) = world();
+    chain.say(7, true);
+    let a = world.node("a").await;
+    assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(7));
+    chain.say(3, true);
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(8));
+    assert_eq!(*chain.asked.lock().unwrap(), 2, "the memory was old");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_chain_a_little_ahead_is_believed_when_all_endpoints_agree() {
+    let (world, chain) = world();
+    chain.say(0, true);
+    let a = world.node("a").await;
+    assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(0));
+    chain.say(10, false);
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(
+        nonce_of(a.ask(lane(1), unnamed()).await),
+        Some(1),
+        "one of them alone is not believed"
+    );
+    chain.say(10, true);
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_absurd_count_pauses_the_lane_and_changes_nothing() {
+    let (world, chain) = world();
+    chain.say(0, true);
+    let a = world.node("a").await;
+    assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(0));
+    chain.say(1_000_000, true);
+    sleep(Duration::from_mins(1)).await;
+    let paused = Verdict::Paused(PauseReason::CursorJump);
+    assert_eq!(a.ask(lane(1), unnamed()).await, paused);
+    let view = fencepost_app::ports::Store::lane(&*world.store, lane(1))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        (view.next_nonce.get(), view.paused),
+        (1, Some(PauseReason::CursorJump))
+    );
+    chain.say(1, true);
+    assert_eq!(
+        a.ask(lane(1), unnamed()).await,
+        paused,
+        "a person must look"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_chain_a_new_lane_waits_and_an_old_one_goes_on() {
+    let (world, chain) = world();
+    let a = world.node("a").await;
+    let early = accepted(a.ask(lane(1), unnamed()).await);
+    assert_eq!(early.state.nonce(), None, "nobody knows where it stands");
+    chain.say(4, true);
+    sleep(Duration::from_secs(1)).await;
+    let nonce = world.record(early.tx).await.state.nonce();
+    assert_eq!(nonce.map(fencepost_domain::ids::Nonce::get), Some(4));
+    *chain.count.lock().unwrap() = None;
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(5));
+}
