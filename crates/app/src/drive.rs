@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, timeout};
 
 use crate::causes::Causes;
 use crate::node::{Crew, Node};
@@ -14,7 +14,7 @@ use crate::recovery::adopt::Adopter;
 
 /// How often lanes without a leader and lanes with a queue are looked for. Longer delays failover,
 /// shorter asks the store for nothing most of the time.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How often the feed is looked at while readers wait.
 const FEED_EVERY: Duration = Duration::from_millis(100);
 /// How often the gauges about all lanes are taken.
@@ -96,13 +96,14 @@ async fn keep(node: Arc<Node>) {
 }
 
 async fn look(node: Arc<Node>) {
-    let mut timer = every(LOOK_EVERY);
     let mut adopter = Adopter::new(node);
     loop {
-        timer.tick().await;
+        let began = Instant::now();
         if let Err(error) = adopter.pass().await {
             tracing::warn!(error = %Causes(&error), "looking for orphaned lanes failed");
         }
+        // Its cost grows with the lanes that have work; it may take a tenth of a connection's time.
+        sleep(LOOK_EVERY.max(began.elapsed() * 10)).await;
     }
 }
 

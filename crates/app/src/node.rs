@@ -62,7 +62,7 @@ pub struct Node {
     living: Mutex<Vec<Peer>>,
     ghost: watch::Sender<Option<Incarnation>>,
     draining: watch::Sender<bool>,
-    in_hand: AtomicUsize,
+    in_hand: Arc<AtomicUsize>,
 }
 
 /// A worker's desk is full.
@@ -106,7 +106,7 @@ impl Node {
             living: Mutex::default(),
             ghost: watch::Sender::new(None),
             draining: watch::Sender::new(false),
-            in_hand: AtomicUsize::new(0),
+            in_hand: Arc::default(),
         });
         let workers = inboxes
             .into_iter()
@@ -252,17 +252,17 @@ impl Node {
         self.in_hand.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn take_in_hand(&self) -> InHand<'_> {
+    pub(crate) fn take_in_hand(&self) -> InHand {
         self.in_hand.fetch_add(1, Ordering::Relaxed);
-        InHand(self)
+        InHand(Arc::clone(&self.in_hand))
     }
 }
 
 /// One request that has no answer yet.
-pub(crate) struct InHand<'a>(&'a Node);
+pub(crate) struct InHand(Arc<AtomicUsize>);
 
-impl Drop for InHand<'_> {
+impl Drop for InHand {
     fn drop(&mut self) {
-        self.0.in_hand.fetch_sub(1, Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

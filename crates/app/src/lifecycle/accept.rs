@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::causes::Causes;
 use crate::directory::Seat;
 use crate::lane::work::{Ask, Reply};
-use crate::node::Node;
+use crate::node::{InHand, Node};
 use crate::ports::{Body, Key, Leader, NewTx, PauseReason, Record, Reservation, Unforwarded};
 use crate::settings::NotLeader;
 
@@ -46,8 +46,9 @@ pub enum Verdict {
 impl Verdict {
     /// The word that the meters show.
     #[must_use]
-    pub const fn word(&self) -> &'static str {
+    pub fn word(&self) -> &'static str {
         match self {
+            Self::New(record) if record.state.nonce().is_none() => "queued",
             Self::New(_) => "new",
             Self::Known(_) => "known",
             Self::Conflict(_) => "conflict",
@@ -87,11 +88,13 @@ pub struct Pending {
     tx: NewTx,
     origin: Origin,
     answer: Option<oneshot::Receiver<Reply>>,
+    _in_hand: InHand,
 }
 
 impl Node {
     /// Takes a request in. Requests of one lane get their nonces in the order of these calls.
     pub fn submit(&self, seat: Seat, tx: NewTx, origin: Origin) -> Pending {
+        let in_hand = self.take_in_hand();
         let (reply, answer) = oneshot::channel();
         let ask = Ask::new(seat, tx.clone(), reply);
         let put = !self.is_draining() && self.ask(ask).is_ok();
@@ -100,16 +103,19 @@ impl Node {
             tx,
             origin,
             answer: put.then_some(answer),
+            _in_hand: in_hand,
         }
     }
 
     /// Waits for what becomes of it. To be run in a task of its own: a caller that goes away must not
     /// stop it half way.
     pub async fn settle(&self, pending: Pending) -> Verdict {
-        let in_hand = self.take_in_hand();
+        let origin = pending.origin;
         let verdict = self.follow(pending).await;
-        drop(in_hand);
-        self.meters.created(verdict.word());
+        // A forwarded request is counted where its client is.
+        if origin == Origin::Client {
+            self.meters.created(verdict.word());
+        }
         verdict
     }
 
@@ -119,6 +125,7 @@ impl Node {
             tx,
             origin,
             answer,
+            _in_hand,
         } = pending;
         let Some(answer) = answer else {
             return Verdict::Overloaded;

@@ -13,7 +13,7 @@ use crate::ports::{Acquired, Bid, READ_LIMIT_MAX, StoreError};
 
 /// How long a node waits for the one whose turn it is. Shorter, and all jump at once; longer, and a
 /// node that has just died keeps lanes waiting.
-const PATIENCE: Duration = Duration::from_millis(500);
+const PATIENCE: Duration = Duration::from_millis(150);
 
 /// Who looks for lanes without a leader, and for those of ours in which something waits.
 pub struct Adopter {

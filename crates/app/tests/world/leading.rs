@@ -60,7 +60,7 @@ async fn a_node_that_stops_gracefully_is_replaced_at_once() {
         sleep(Duration::from_millis(10)).await;
     }
     assert!(
-        led && began.elapsed() <= Duration::from_millis(700),
+        led && began.elapsed() <= Duration::from_millis(500),
         "{:?}",
         began.elapsed()
     );
