@@ -33,8 +33,8 @@ use async_trait::async_trait;
 use fencepost_app::ports::{
     Acquired, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, CursorMove, CursorMoved,
     Enqueued, Feed, Held, Holder, Key, LaneBatch, LaneCreated, LaneMoved, LaneMoves, LanePromotion,
-    LaneView, NewRemedy, NewTx, Orphan, PageQuery, PauseChange, Paused, Pulse, Record, Renewed, Settle,
-    Settled, Store, StoreError, StoredAttempt, StoredEvent, Terms, check,
+    LaneView, NewRemedy, NewTx, Orphan, PageQuery, PauseChange, Paused, Pulse, Record, Renewed,
+    Settle, Settled, Store, StoreError, StoredAttempt, StoredEvent, Terms, check,
 };
 use fencepost_domain::ids::{
     ChainId, FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, TxId,
@@ -77,7 +77,11 @@ impl PostgresStore {
                      LEFT JOIN pg_stat_activity a ON a.backend_xmin IS NOT NULL
                           AND a.datname = current_database() AND a.pid <> pg_backend_pid()";
         let rows = self.connections.read(sql, &[]).await?;
-        let age: Option<f64> = rows.first().map(|row| column(row, "age")).transpose()?.flatten();
+        let age: Option<f64> = rows
+            .first()
+            .map(|row| column(row, "age"))
+            .transpose()?
+            .flatten();
         Ok(Pulse {
             oldest_snapshot: age.map(|age| Duration::from_secs_f64(age.max(0.0))),
         })

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use fencepost_app::ports::{
     Acquired, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, CursorMove, CursorMoved,
     Enqueued, Feed, Held, Holder, Key, LaneBatch, LaneCreated, LaneMoved, LaneMoves, LanePromotion,
-    LaneView, NewRemedy, NewTx, Orphan, PageQuery, PauseChange, Paused, Pulse, Record, Renewed, Settle,
-    Settled, Store, StoreError, StoredAttempt, StoredEvent, check,
+    LaneView, NewRemedy, NewTx, Orphan, PageQuery, PauseChange, Paused, Pulse, Record, Renewed,
+    Settle, Settled, Store, StoreError, StoredAttempt, StoredEvent, check,
 };
 use fencepost_domain::ids::{
     ChainId, FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, TxId,

@@ -8,9 +8,9 @@ use async_trait::async_trait;
 use fencepost_app::ports::{
     Acquired, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, Completion, CursorMove,
     CursorMoved, Enqueued, Feed, Held, Holder, Key, LaneBatch, LaneCreated, LaneMoved, LaneMoves,
-    LanePromotion, LaneView, NewRemedy, NewTx, Orphan, PageQuery, PauseChange, PauseReason, Paused, Pulse,
-    Record, RemedyId, Renewed, Settle, Settled, Store, StoreError, StoredAttempt, StoredEvent,
-    Terms,
+    LanePromotion, LaneView, NewRemedy, NewTx, Orphan, PageQuery, PauseChange, PauseReason, Paused,
+    Pulse, Record, RemedyId, Renewed, Settle, Settled, Store, StoreError, StoredAttempt,
+    StoredEvent, Terms,
 };
 use fencepost_domain::ids::{
     ChainId, FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, Token, TxId,
