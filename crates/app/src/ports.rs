@@ -14,6 +14,7 @@ mod reservation;
 mod read;
 mod chain;
 mod peers;
+mod watched;
 pub mod check;
 
 use std::time::Duration;
@@ -39,6 +40,7 @@ pub use peers::{Peers, Unforwarded};
 pub use read::{Completion, Feed, Key, PageQuery, Record, Reservation, StoredAttempt, StoredEvent};
 pub use remedy::{Action, AskedRemedy, ClaimedRemedies, ClaimedRemedy, NewRemedy, RemedyId};
 pub use reservation::{Settle, SettleAct, Settled};
+pub use watched::{Watched, Watcher};
 
 /// The greatest page, batch of ids or list that any read returns: more would hold a connection and
 /// memory for one caller.

@@ -79,7 +79,7 @@ impl PostgresStore {
         let rows = self.connections.read(sql, &[]).await?;
         let age: Option<f64> = rows
             .first()
-            .map(|row| column(row, "age"))
+            .map(|row| row::column(row, "age"))
             .transpose()?
             .flatten();
         Ok(Pulse {

@@ -72,7 +72,14 @@ impl Worker {
                     self.create_alone(work).await;
                 }
             }
-            error => {
+            StoreError::Unavailable(_)
+            | StoreError::Busy(_)
+            | StoreError::Full(_)
+            | StoreError::Invalid(_)
+            | StoreError::Constraint(_)
+            | StoreError::Corrupt(_)
+            | StoreError::Unfit(_)
+            | StoreError::InUse(_) => {
                 let verdict = failed(&error);
                 for work in works {
                     work.tell_all(&verdict);

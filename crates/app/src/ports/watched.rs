@@ -1,0 +1,95 @@
+//! A store behind someone who sees every call: to time it, or to make it fail.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use fencepost_domain::ids::{
+    ChainId, FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, TxId,
+};
+use fencepost_domain::state::Wait;
+
+use super::{
+    Acquired, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, CursorMove, CursorMoved,
+    Enqueued, Feed, Held, Holder, Key, LaneBatch, LaneCreated, LaneMoved, LaneMoves, LanePromotion,
+    LaneView, NewRemedy, NewTx, Orphan, PageQuery, PauseChange, Paused, Pulse, Record, Renewed,
+    Settle, Settled, Store, StoreError, StoredAttempt, StoredEvent,
+};
+
+/// Sees calls. Whatever it answers with an error stands for the store's answer.
+#[async_trait]
+pub trait Watcher: Send + Sync {
+    /// Before the call is put.
+    async fn before(&self, op: &'static str) -> Result<(), StoreError>;
+
+    /// After it was answered well, and how long that took.
+    async fn after(&self, op: &'static str, took: Duration) -> Result<(), StoreError>;
+}
+
+/// A store whose calls are seen.
+pub struct Watched<W> {
+    store: Arc<dyn Store>,
+    watcher: W,
+}
+
+impl<W: Watcher> Watched<W> {
+    /// Puts the watcher before the store.
+    pub fn new(store: Arc<dyn Store>, watcher: W) -> Self {
+        Self { store, watcher }
+    }
+
+    /// Who sees the calls.
+    pub const fn watcher(&self) -> &W {
+        &self.watcher
+    }
+}
+
+macro_rules! watched {
+    ($(fn $op:ident($($name:ident: $kind:ty),*) -> $answer:ty;)*) => {
+        #[async_trait]
+        impl<W: Watcher> Store for Watched<W> {
+            $(async fn $op(&self, $($name: $kind),*) -> Result<$answer, StoreError> {
+                let op = stringify!($op);
+                self.watcher.before(op).await?;
+                let began = Instant::now();
+                let answer = self.store.$op($($name),*).await?;
+                self.watcher.after(op, began.elapsed()).await?;
+                Ok(answer)
+            })*
+        }
+    };
+}
+
+watched! {
+    fn ping() -> Pulse;
+    fn join(node: &NodeId, url: &str) -> Incarnation;
+    fn beat(holder: &Holder, chains: &[ChainId]) -> Beat;
+    fn open_lanes(lanes: &[Lane]) -> Vec<LaneId>;
+    fn acquire(holder: &Holder, url: &str, bids: &[Bid]) -> Vec<Acquired>;
+    fn renew(holder: &Holder, held: &[Held]) -> Vec<Renewed>;
+    fn release(holder: &Holder, held: &[Held]) -> Vec<LaneId>;
+    fn orphans(after: Option<LaneId>, limit: usize) -> Vec<Orphan>;
+    fn lane(lane: Lane) -> Option<LaneView>;
+    fn lanes(after: Option<LaneId>, limit: usize) -> Vec<LaneView>;
+    fn pause(lane: LaneId, change: PauseChange, audit: &Audit) -> Paused;
+    fn move_cursor(lane: LaneId, to: &CursorMove, audit: &Audit) -> CursorMoved;
+    fn gaps(lane: LaneId, from: Nonce, limit: usize) -> Vec<Nonce>;
+    fn create(holder: &Holder, batches: &[LaneBatch]) -> Vec<LaneCreated>;
+    fn enqueue(txs: &[(LaneId, NewTx)], wait: Wait, queue_max: usize) -> Vec<Enqueued>;
+    fn queued(lane: LaneId, limit: usize) -> Vec<Record>;
+    fn queued_lanes(after: Option<LaneId>, limit: usize) -> Vec<LaneId>;
+    fn promote(holder: &Holder, promotions: &[LanePromotion]) -> Vec<LaneCreated>;
+    fn apply(holder: &Holder, batches: &[LaneMoves]) -> Vec<LaneMoved>;
+    fn complete(holder: &Holder, batches: &[LaneMoves]) -> Vec<LaneMoved>;
+    fn claim_due(holder: &Holder, held: &[Held], next_in_ms: u64, limit: usize) -> Claimed;
+    fn ask_remedy(remedy: &NewRemedy) -> AskedRemedy;
+    fn claim_remedies(holder: &Holder, held: &[Held], limit: usize) -> ClaimedRemedies;
+    fn settle(call: &Settle) -> Settled;
+    fn find(key: &Key) -> Option<Record>;
+    fn find_many(ids: &[TxId]) -> Vec<Record>;
+    fn page(query: &PageQuery) -> Vec<Record>;
+    fn unfinished(lane: LaneId, after: Option<Nonce>, limit: usize) -> Vec<Record>;
+    fn history(tx: TxId, after: LaneSeq, limit: usize) -> Vec<StoredEvent>;
+    fn attempts(txs: &[TxId]) -> Vec<StoredAttempt>;
+    fn completions(after: FeedSeq, limit: usize) -> Feed;
+}
