@@ -242,10 +242,10 @@ pub(crate) fn payload(wei: u64) -> Payload {
 
 /// The row of an accepted request.
 pub(crate) fn accepted(verdict: Verdict) -> Record {
-    match verdict {
-        Verdict::New(record) => *record,
-        other => panic!("not new: {other:?}"),
-    }
+    let Verdict::New(record) = verdict else {
+        panic!("not new: {verdict:?}");
+    };
+    *record
 }
 
 pub(crate) fn nonce_of(verdict: Verdict) -> Option<u64> {
