@@ -9,4 +9,5 @@ mod world {
     mod leading;
     mod waiting;
     mod cursor;
+    mod faults;
 }

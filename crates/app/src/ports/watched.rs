@@ -27,27 +27,22 @@ pub trait Watcher: Send + Sync {
 }
 
 /// A store whose calls are seen.
-pub struct Watched<W> {
+pub struct Watched {
     store: Arc<dyn Store>,
-    watcher: W,
+    watcher: Arc<dyn Watcher>,
 }
 
-impl<W: Watcher> Watched<W> {
+impl Watched {
     /// Puts the watcher before the store.
-    pub fn new(store: Arc<dyn Store>, watcher: W) -> Self {
+    pub fn new(store: Arc<dyn Store>, watcher: Arc<dyn Watcher>) -> Self {
         Self { store, watcher }
-    }
-
-    /// Who sees the calls.
-    pub const fn watcher(&self) -> &W {
-        &self.watcher
     }
 }
 
 macro_rules! watched {
     ($(fn $op:ident($($name:ident: $kind:ty),*) -> $answer:ty;)*) => {
         #[async_trait]
-        impl<W: Watcher> Store for Watched<W> {
+        impl Store for Watched {
             $(async fn $op(&self, $($name: $kind),*) -> Result<$answer, StoreError> {
                 let op = stringify!($op);
                 self.watcher.before(op).await?;

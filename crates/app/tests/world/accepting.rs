@@ -128,26 +128,3 @@ async fn a_node_that_rejects_says_who_leads_and_still_answers_what_is_known() {
     };
     assert_eq!(known.tx, first.tx);
 }
-
-#[tokio::test(start_paused = true)]
-async fn a_full_desk_says_so_at_once_and_the_other_desks_work() {
-    let mut world = World::new();
-    world.settings.worker_queue_max = 8;
-    let a = world.node("a").await;
-    // Nobody has taken anything from the desk yet: the ninth finds it full.
-    let asked: Vec<_> = (0..9).map(|_| a.put(lane(1), unnamed())).collect();
-    let others: Vec<_> = (2..=super::nodes::LANES)
-        .map(|n| a.put(lane(n), unnamed()))
-        .collect();
-    let mut answers = Vec::new();
-    for answer in asked {
-        answers.push(answer.await.unwrap());
-    }
-    assert_eq!(answers.pop(), Some(Verdict::Overloaded));
-    assert!(answers.iter().all(|told| matches!(told, Verdict::New(_))));
-    let mut taken = 0;
-    for answer in others {
-        taken += usize::from(matches!(answer.await.unwrap(), Verdict::New(_)));
-    }
-    assert!(taken >= 1, "lanes of the other worker are not held up");
-}

@@ -69,6 +69,8 @@ impl Peers for Wires {
 pub(crate) struct World {
     hands: Arc<Hands>,
     pub(crate) store: Arc<SqliteStore>,
+    /// What the nodes see of it, where that is not all.
+    pub(crate) seen: Option<Arc<dyn Store>>,
     wires: Arc<Wires>,
     pub(crate) settings: Settings,
     pub(crate) chain: Option<Arc<dyn Chain>>,
@@ -106,6 +108,7 @@ impl World {
         Self {
             hands,
             store: Arc::new(store),
+            seen: None,
             wires: Arc::default(),
             settings,
             chain: None,
@@ -117,7 +120,8 @@ impl World {
     pub(crate) async fn node(&self, name: &str) -> Member {
         let id = NodeId::new(name).unwrap();
         let url = format!("http://{name}");
-        let store = Arc::clone(&self.store) as Arc<dyn Store>;
+        let sound = Arc::clone(&self.store) as Arc<dyn Store>;
+        let store = self.seen.clone().unwrap_or(sound);
         let incarnation = store.join(&id, &url).await.unwrap();
         let lanes: Vec<_> = (1..=LANES).map(|n| (lane(n), self.max_in_flight)).collect();
         let directory = Directory::open(&*store, &lanes).await.unwrap();

@@ -1,0 +1,186 @@
+//! A store that loses replies, is away, or takes no more: what requests are told, and what is stored.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use fencepost_app::lifecycle::accept::Verdict;
+use fencepost_app::ports::{Store, StoreError, Watched, Watcher};
+use tokio::sync::Semaphore;
+
+use super::nodes::{World, accepted, lane, named, nonce_of, unnamed};
+
+/// What is to happen to the next calls of one operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    /// It is not put.
+    Away,
+    /// It is put, and its answer is lost.
+    Lost,
+    /// It is not put, and nobody can know.
+    Doubtful,
+}
+
+/// Makes calls fail as told, and holds those of one operation back while it has no leave.
+#[derive(Default)]
+struct Script {
+    faults: Mutex<Vec<(&'static str, Fault)>>,
+    held: Mutex<Option<(&'static str, Arc<Semaphore>)>>,
+}
+
+impl Script {
+    fn take(&self, op: &'static str, when: impl Fn(Fault) -> bool) -> Option<Fault> {
+        let mut faults = self.faults.lock().unwrap();
+        let at = faults
+            .iter()
+            .position(|(of, fault)| *of == op && when(*fault))?;
+        Some(faults.remove(at).1)
+    }
+}
+
+#[async_trait]
+impl Watcher for Script {
+    async fn before(&self, op: &'static str) -> Result<(), StoreError> {
+        let held = self.held.lock().unwrap().clone();
+        if let Some((_, leave)) = held.filter(|(of, _)| *of == op) {
+            leave.acquire().await.unwrap().forget();
+        }
+        match self.take(op, |fault| fault != Fault::Lost) {
+            Some(Fault::Away) => Err(StoreError::Unavailable("away".into())),
+            Some(Fault::Doubtful) => Err(StoreError::OutcomeUnknown("no reply".into())),
+            Some(Fault::Lost) | None => Ok(()),
+        }
+    }
+
+    async fn after(&self, op: &'static str, _: Duration) -> Result<(), StoreError> {
+        match self.take(op, |fault| fault == Fault::Lost) {
+            Some(_) => Err(StoreError::OutcomeUnknown("no reply".into())),
+            None => Ok(()),
+        }
+    }
+}
+
+fn world() -> (World, Arc<Script>) {
+    let mut world = World::new();
+    let script = Arc::new(Script::default());
+    let sound = Arc::clone(&world.store) as Arc<dyn Store>;
+    world.seen = Some(Arc::new(Watched::new(
+        sound,
+        Arc::clone(&script) as Arc<dyn Watcher>,
+    )));
+    (world, script)
+}
+
+fn fail(script: &Script, faults: &[(&'static str, Fault)]) {
+    script.faults.lock().unwrap().extend_from_slice(faults);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_whose_reply_was_lost_is_found_behind_a_new_token() {
+    let (world, script) = world();
+    let a = world.node("a").await;
+    assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(0));
+    fail(&script, &[("create", Fault::Lost)]);
+    assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(1));
+    let view = world.store.lane(lane(1)).await.unwrap().unwrap();
+    assert_eq!((view.next_nonce.get(), view.token.get()), (2, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_create_that_never_arrived_is_stored_once_behind_a_new_token() {
+    let (world, script) = world();
+    let a = world.node("a").await;
+    fail(
+        &script,
+        &[("create", Fault::Doubtful), ("create", Fault::Lost)],
+    );
+    assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(0));
+    assert_eq!(world.rows(lane(1)).await.len(), 1);
+    let view = world.store.lane(lane(1)).await.unwrap().unwrap();
+    assert_eq!(view.token.get(), 3, "each doubt costs a token");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_known_is_told_so_and_asking_again_finds_it() {
+    let (world, script) = world();
+    let a = world.node("a").await;
+    assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(0));
+    fail(
+        &script,
+        &[("create", Fault::Lost), ("acquire", Fault::Away)],
+    );
+    assert_eq!(a.ask(lane(1), named("pay-1")).await, Verdict::Unknown);
+    let Verdict::Known(known) = a.ask(lane(1), named("pay-1")).await else {
+        panic!("it was stored");
+    };
+    assert_eq!(
+        known.state.nonce().map(fencepost_domain::ids::Nonce::get),
+        Some(1)
+    );
+    let view = world.store.lane(lane(1)).await.unwrap().unwrap();
+    assert_eq!(
+        view.token.get(),
+        2,
+        "nothing more is written under the doubtful token"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_store_is_away_nothing_is_stored_and_then_it_goes_on() {
+    let (world, script) = world();
+    let a = world.node("a").await;
+    assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(0));
+    fail(&script, &[("create", Fault::Away)]);
+    assert_eq!(a.ask(lane(1), unnamed()).await, Verdict::Unavailable);
+    assert_eq!(world.rows(lane(1)).await.len(), 1);
+    assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_stands_still_in_a_forward_stores_it_once_all_the_same() {
+    let (world, script) = world();
+    let a = world.node("a").await;
+    assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(0));
+    let leave = Arc::new(Semaphore::new(0));
+    *script.held.lock().unwrap() = Some(("create", Arc::clone(&leave)));
+    let b = world.node("b").await;
+    let queued = accepted(b.ask(lane(1), unnamed()).await);
+    assert_eq!(
+        queued.state.nonce(),
+        None,
+        "the leader did not answer in time"
+    );
+    *script.held.lock().unwrap() = None;
+    leave.add_permits(1);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let rows = world.rows(lane(1)).await;
+    assert_eq!(rows.len(), 2, "the late leader found it stored: {rows:?}");
+    let nonce = world.record(queued.tx).await.state.nonce();
+    assert_eq!(nonce.map(fencepost_domain::ids::Nonce::get), Some(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_desk_says_so_at_once() {
+    let (mut world, script) = world();
+    world.settings.worker_queue_max = 8;
+    world.settings.batch_max = 4;
+    let leave = Arc::new(Semaphore::new(0));
+    *script.held.lock().unwrap() = Some(("create", Arc::clone(&leave)));
+    let a = world.node("a").await;
+    let first = a.put(lane(1), unnamed());
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let asked: Vec<_> = (0..9).map(|_| a.put(lane(1), unnamed())).collect();
+    let mut asked = asked.into_iter().rev();
+    let last = asked.next().unwrap();
+    assert_eq!(
+        last.await.unwrap(),
+        Verdict::Overloaded,
+        "the first is under way, eight wait"
+    );
+    *script.held.lock().unwrap() = None;
+    leave.add_permits(1);
+    assert_eq!(nonce_of(first.await.unwrap()), Some(0));
+    for answer in asked {
+        accepted(answer.await.unwrap());
+    }
+}
