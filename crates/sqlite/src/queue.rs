@@ -86,19 +86,21 @@ pub(crate) fn queued(db: &Db<'_>, lane: LaneId, limit: usize) -> Answer<Vec<Reco
     )
 }
 
+/// One look-up for each lane, however many wait in it.
 pub(crate) fn lanes(db: &Db<'_>, after: Option<LaneId>, limit: usize) -> Answer<Vec<LaneId>> {
-    db.all(
-        // One look-up for each lane, however many wait in it.
-        "WITH RECURSIVE lane(lane_id) AS (
-            SELECT min(lane_id) FROM lane_queue WHERE lane_id > ?1
-            UNION ALL
-            SELECT (SELECT min(q.lane_id) FROM lane_queue q WHERE q.lane_id > lane.lane_id)
-              FROM lane WHERE lane.lane_id IS NOT NULL
-         )
-         SELECT lane_id FROM lane WHERE lane_id IS NOT NULL LIMIT ?2",
-        params![after.map_or(i64::MIN, |lane| lane.0), limit],
-        |row| Ok(LaneId(row.get(0)?)),
-    )
+    let mut after = after.map_or(i64::MIN, |lane| lane.0);
+    let mut found = Vec::new();
+    while found.len() < limit {
+        let next = db.all(
+            "SELECT lane_id FROM lane_queue WHERE lane_id > ?1 ORDER BY lane_id LIMIT 1",
+            params![after],
+            |row| Ok(row.get::<_, i64>(0)?),
+        )?;
+        let Some(&lane) = next.first() else { break };
+        found.push(LaneId(lane));
+        after = lane;
+    }
+    Ok(found)
 }
 
 pub(crate) fn promote(
