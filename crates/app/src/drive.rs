@@ -45,6 +45,7 @@ impl Running {
         }
         tasks.spawn(clerk.run());
         tasks.spawn(keep(Arc::clone(&node)));
+        tasks.spawn(tidy(Arc::clone(&node)));
         tasks.spawn(look(Arc::clone(&node)));
         tasks.spawn(tell(Arc::clone(&node)));
         tasks.spawn(gauge(Arc::clone(&node)));
@@ -89,6 +90,14 @@ async fn keep(node: Arc<Node>) {
         timer.tick().await;
         node.renew().await;
         node.beat().await;
+    }
+}
+
+/// Apart from the renewal, which must not wait for it.
+async fn tidy(node: Arc<Node>) {
+    let mut timer = every(node.settings.renew_interval);
+    loop {
+        timer.tick().await;
         if let Err(error) = node.release_unused().await {
             tracing::warn!(error = %Causes(&error), "giving up unused lanes failed");
         }

@@ -10,6 +10,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+use crate::lifecycle::accept::Verdict;
+
 /// A label `result`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Outcome {
@@ -124,7 +126,22 @@ impl Meters {
             m.store_seconds.clone(),
         );
         registry.register("store_oldest_snapshot_age_seconds", "Age of the oldest snapshot that the database keeps alive; an old one makes the feed's counter slow", m.oldest_snapshot_age.clone());
+        meters.begin();
         meters
+    }
+
+    /// Counters stand at zero from the start. One that first appears at 1 has no increase, and an alert
+    /// on it would miss its first event.
+    fn begin(&self) {
+        for result in ["taken", "kept", "led", "busy", "ghost", "unknown_lane"] {
+            drop(self.lease_acquire.get_or_create(&Outcome { result }));
+        }
+        for op in ["create", "promote", "expire", "raise", "renew"] {
+            drop(self.lease_fenced.get_or_create(&Op { op }));
+        }
+        for result in Verdict::WORDS {
+            drop(self.tx_create.get_or_create(&Outcome { result }));
+        }
     }
 
     pub(crate) fn acquired(&self, result: &'static str) {

@@ -1,5 +1,6 @@
 //! This node: its ports, what it leads, and the desks of its workers.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,6 +11,7 @@ use crate::directory::Directory;
 use crate::lane::lease::Leases;
 use crate::lane::work::{Ask, Job};
 use crate::lane::worker::Worker;
+use crate::lifecycle::accept::Verdict;
 use crate::lifecycle::completion::Watch;
 use crate::lifecycle::queue::{Clerk, Wanted};
 use crate::meters::Meters;
@@ -63,6 +65,8 @@ pub struct Node {
     ghost: watch::Sender<Option<Incarnation>>,
     draining: watch::Sender<bool>,
     in_hand: Arc<AtomicUsize>,
+    /// Lanes whose workers were told that something waits, and have not begun.
+    nudged: Mutex<HashSet<LaneId>>,
 }
 
 /// A worker's desk is full.
@@ -107,6 +111,7 @@ impl Node {
             ghost: watch::Sender::new(None),
             draining: watch::Sender::new(false),
             in_hand: Arc::default(),
+            nudged: Mutex::default(),
         });
         let workers = inboxes
             .into_iter()
@@ -227,11 +232,30 @@ impl Node {
 
     /// Tells the lane's worker that something waits in it. A full desk will see to it by itself.
     pub(crate) fn nudge(&self, lane: LaneId) {
-        let _ = self.desks[self.desk(lane)].try_send(Job::Drain(lane));
+        let new = self.nudged().insert(lane);
+        if new
+            && self.desks[self.desk(lane)]
+                .try_send(Job::Drain(lane))
+                .is_err()
+        {
+            self.nudged().remove(&lane);
+        }
     }
 
-    pub(crate) fn want(&self, wanted: Wanted) -> Result<(), Full> {
-        self.clerk.try_send(wanted).map_err(|_| Full)
+    /// Whether the worker was told and has not begun; from now on it has.
+    pub(crate) fn is_nudged(&self, lane: LaneId) -> bool {
+        self.nudged().remove(&lane)
+    }
+
+    fn nudged(&self) -> std::sync::MutexGuard<'_, HashSet<LaneId>> {
+        self.nudged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands a request to the clerk, or says that too many wait for it.
+    pub(crate) fn want(&self, wanted: Wanted) {
+        if let Err(error) = self.clerk.try_send(wanted) {
+            let _ = error.into_inner().reply.send(Verdict::Overloaded);
+        }
     }
 
     fn desk(&self, lane: LaneId) -> usize {

@@ -130,8 +130,9 @@ pub(crate) fn after_write(error: StoreError) -> StoreError {
         | StoreError::Invalid(_)
         | StoreError::Constraint(_)
         | StoreError::Unfit(_)
-        | StoreError::InUse(_) => StoreError::OutcomeUnknown(error.into()),
-        StoreError::OutcomeUnknown(_) | StoreError::Corrupt(_) => error,
+        | StoreError::InUse(_)
+        | StoreError::Corrupt(_) => StoreError::OutcomeUnknown(error.into()),
+        StoreError::OutcomeUnknown(_) => error,
     }
 }
 

@@ -28,7 +28,7 @@ WITH item AS MATERIALIZED (
            not_after, meta, 0, statement_timestamp(), statement_timestamp()
       FROM item
      -- By bytes, as a create sorts its rows.
-     ORDER BY lane_id, request_id COLLATE \"C\", tx_id
+     ORDER BY lane_id, request_id COLLATE \"C\" NULLS FIRST, tx_id
 ), queued AS (
     INSERT INTO lane_queue (lane_id, tx_id) SELECT lane_id, tx_id FROM item ORDER BY ord
 )

@@ -112,7 +112,7 @@ impl Worker {
             CursorMoved::Fenced => {
                 self.fenced(held, "raise");
                 if let Some(work) = works.remove(&held.lane) {
-                    self.again(work.asks);
+                    self.again(work.all());
                 }
             }
             CursorMoved::NotPaused | CursorMoved::Holds(_) | CursorMoved::UnknownLane => {
@@ -131,9 +131,11 @@ impl Worker {
         held: Held,
     ) -> Result<(), StoreError> {
         if !self.has_history(lane, held).await?
-            && let Some(mut work) = works.remove(&held.lane)
+            && let Some(work) = works.remove(&held.lane)
         {
-            work.queue_from(0, Wait::Leader);
+            for ask in work.all() {
+                ask.queue(&self.node, Wait::Leader);
+            }
         }
         Ok(())
     }

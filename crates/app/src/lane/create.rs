@@ -1,6 +1,7 @@
 //! Storing the requests of a turn with their nonces, all lanes in one statement.
 
 use fencepost_domain::ids::Nonce;
+use fencepost_domain::state::Wait;
 
 use super::work::{Ask, Work, Works};
 use super::worker::Worker;
@@ -13,7 +14,22 @@ use crate::ports::{
 
 impl Worker {
     /// The last part of a turn.
-    pub(super) async fn create(&mut self, works: Works) {
+    pub(super) async fn create(&mut self, mut works: Works) {
+        let mut later = Vec::new();
+        for (lane, work) in &mut works {
+            if let Some(memory) = self.memory.get_mut(lane) {
+                memory.waiting |= !work.later.is_empty();
+            }
+            later.append(&mut work.later);
+        }
+        self.create_ready(works).await;
+        // Behind those of their lanes that came before them.
+        for (ask, wait) in later {
+            ask.queue(&self.node, wait);
+        }
+    }
+
+    async fn create_ready(&mut self, works: Works) {
         let mut ready: Vec<Work> = works
             .into_values()
             .filter(|work| work.held.is_some() && !work.asks.is_empty())
@@ -44,7 +60,10 @@ impl Worker {
                             next_nonce,
                             more_free,
                         } => {
-                            self.node.leases.keep(batch.held, sent);
+                            // What was all known was answered without touching the lease.
+                            if txs.iter().any(|each| matches!(each, Stored::New { .. })) {
+                                self.node.leases.keep(batch.held, sent);
+                            }
                             self.advance(batch.held, next_nonce, more_free);
                             tell_stored(work.asks, txs, batch.held);
                         }
@@ -95,11 +114,13 @@ impl Worker {
                 seat: work.seat,
                 held: work.held,
                 asks: vec![ask],
+                later: vec![],
                 drain: false,
+                paused: false,
             };
             works.insert(work.seat.id, one);
             self.recall(&mut works).await;
-            Box::pin(self.create(works)).await;
+            Box::pin(self.create_ready(works)).await;
         }
     }
 
@@ -108,7 +129,7 @@ impl Worker {
         Some(LaneBatch {
             held: work.held?,
             cursor: memory.cursor,
-            free: memory.free.clone(),
+            free: memory.free.iter().copied().take(work.asks.len()).collect(),
             txs: work.asks.iter().map(|ask| ask.tx.clone()).collect(),
         })
     }
@@ -147,7 +168,13 @@ impl Worker {
                 if let Some(memory) = self.memory.get_mut(&held.lane) {
                     memory.waiting = true;
                 }
-                self.again(asks);
+                // Others keep coming in through the queue: then it is the way for these too.
+                let (tired, fresh): (Vec<Ask>, Vec<Ask>) =
+                    asks.into_iter().partition(Ask::is_tired);
+                for ask in tired {
+                    ask.queue(&self.node, Wait::Leader);
+                }
+                self.again(fresh);
             }
             LaneRefusal::CursorMoved(_) | LaneRefusal::FreeMoved | LaneRefusal::Stale => {
                 self.memory.remove(&held.lane);

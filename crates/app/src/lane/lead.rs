@@ -52,15 +52,19 @@ impl Worker {
         for (lane, work) in &mut *works {
             let doubted = self.doubted.contains(lane);
             work.held = self.node.leases.held(*lane).filter(|_| !doubted);
-            // What waits in a lane is its leader's business; nobody becomes one for that alone here.
-            if work.held.is_none() && !work.asks.is_empty() {
+            // What waits in a lane is its leader's business; nobody becomes one for that alone here,
+            // but a leader in doubt must get out of it.
+            if work.held.is_none() && (!work.asks.is_empty() || doubted) {
                 bids.push(Bid {
                     lane: *lane,
                     fresh: doubted,
                 });
             }
         }
-        works.retain(|_, work| work.held.is_some() || !work.asks.is_empty());
+        let doubted = &self.doubted;
+        works.retain(|lane, work| {
+            work.held.is_some() || !work.asks.is_empty() || doubted.contains(lane)
+        });
         if bids.is_empty() {
             return;
         }

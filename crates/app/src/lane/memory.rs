@@ -22,6 +22,8 @@ pub(crate) struct Memory {
     pub(crate) waiting: bool,
     /// When the chain was last asked.
     pub(crate) aligned_at: Option<Duration>,
+    /// Until when the lane's queue is left alone while nobody asks.
+    pub(crate) rests_until: Duration,
 }
 
 impl Memory {
@@ -32,6 +34,7 @@ impl Memory {
             free: view.free,
             waiting: view.queued > 0,
             aligned_at,
+            rests_until: Duration::ZERO,
         }
     }
 }

@@ -1,11 +1,13 @@
 //! What waits in a lane goes first, in order of arrival; what has waited for too long ends. Then the
 //! requests of the turn go behind it, as far as the lane's window lets them.
 
+use std::time::Duration;
+
 use fencepost_domain::ids::{LaneId, TxId};
 use fencepost_domain::state::{Kind, State, Wait};
 use fencepost_domain::transition::Input;
 
-use super::work::{Work, Works};
+use super::work::{Ask, Work, Works};
 use super::worker::Worker;
 use crate::causes::Causes;
 use crate::directory::Seat;
@@ -13,8 +15,32 @@ use crate::lifecycle::accept::Verdict;
 use crate::lifecycle::failed;
 use crate::ports::{
     Held, LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneRefusal, Move, READ_LIMIT_MAX,
-    Record, StoreError,
+    Record, StoreError, WRITE_LIMIT_MAX,
 };
+
+/// How many of a queue are looked at, at least.
+const LOOK_MIN: usize = 64;
+/// How long a queue that cannot move is left alone while nobody asks for its lane.
+const REST: Duration = Duration::from_millis(500);
+/// The most that one statement promotes: well within the store's limit for a write.
+const PROMOTED_MAX: usize = WRITE_LIMIT_MAX / 4;
+
+/// Cuts fronts into groups of a statement's size.
+fn grouped(fronts: Vec<Front>) -> Vec<Vec<Front>> {
+    let mut groups: Vec<Vec<Front>> = Vec::new();
+    let mut size = usize::MAX;
+    for front in fronts {
+        size = size.saturating_add(front.txs.len());
+        match groups.last_mut() {
+            Some(group) if size <= PROMOTED_MAX => group.push(front),
+            Some(_) | None => {
+                size = front.txs.len();
+                groups.push(vec![front]);
+            }
+        }
+    }
+    groups
+}
 
 /// The front of a lane's queue, as far as it may go now.
 struct Front {
@@ -33,6 +59,7 @@ impl Worker {
             let Some(work) = works.get_mut(&lane) else {
                 continue;
             };
+            self.set_late_aside(work);
             match self.front(work).await {
                 Ok(Some(front)) => fronts.push(front),
                 Ok(None) => {}
@@ -44,11 +71,14 @@ impl Worker {
         }
         fronts.retain(|front| !front.txs.is_empty());
         if !fronts.is_empty() {
-            self.promote_all(works, fronts).await;
+            for group in grouped(fronts) {
+                self.promote_all(works, group).await;
+            }
         }
         // Whoever comes to a lane in which others wait joins them.
         for (lane, work) in &mut *works {
-            if self.memory.get(lane).is_some_and(|memory| memory.waiting) {
+            let waiting = self.memory.get(lane).is_some_and(|memory| memory.waiting);
+            if waiting && !work.paused {
                 let wait = match work.seat.max_in_flight {
                     None => Wait::Leader,
                     Some(_) => Wait::Window,
@@ -56,6 +86,17 @@ impl Worker {
                 work.queue_from(0, wait);
             }
         }
+    }
+
+    /// Requests whose time has passed on the way get no nonce: in the queue they end as expired.
+    fn set_late_aside(&self, work: &mut Work) {
+        let now = self.node.clock.now();
+        let (late, good): (Vec<Ask>, Vec<Ask>) = std::mem::take(&mut work.asks)
+            .into_iter()
+            .partition(|ask| ask.tx.not_after.is_some_and(|until| until < now));
+        work.asks = good;
+        work.later
+            .extend(late.into_iter().map(|ask| (ask, Wait::Leader)));
     }
 
     /// The front of the lane's queue, and what of the turn's requests has room behind it.
@@ -76,18 +117,24 @@ impl Worker {
             work.queue_from(room, Wait::Window);
             return Ok(None);
         }
+        let now = self.node.ticks.ticks();
+        let memory = self.memory.get(&held.lane);
+        if work.asks.is_empty() && memory.is_some_and(|memory| now < memory.rests_until) {
+            return Ok(None);
+        }
         let limit = room.min(self.node.settings.batch_max).min(READ_LIMIT_MAX);
-        // One more than we take tells whether any are left, also when there is no room at all.
-        let queued = self
-            .node
-            .store
-            .queued(held.lane, (limit + 1).min(READ_LIMIT_MAX))
-            .await?;
+        // More than we take tells whether any are left, and lets what is too late end behind a full
+        // window too.
+        let look = (limit + 1).clamp(LOOK_MIN, READ_LIMIT_MAX);
+        let queued = self.node.store.queued(held.lane, look).await?;
         let queued = self.end_expired(held, queued).await?;
         let txs: Vec<TxId> = queued.iter().take(limit).map(|record| record.tx).collect();
         let more = queued.len() > txs.len();
         if let Some(memory) = self.memory.get_mut(&held.lane) {
             memory.waiting = more;
+            if txs.is_empty() {
+                memory.rests_until = now + REST;
+            }
         }
         if !more {
             work.queue_from(room.saturating_sub(txs.len()), Wait::Window);
@@ -163,7 +210,7 @@ impl Worker {
                 promotions.push(LanePromotion {
                     held: front.held,
                     cursor: memory.cursor,
-                    free: memory.free.clone(),
+                    free: memory.free.iter().copied().take(front.txs.len()).collect(),
                     txs: front.txs.clone(),
                 });
             }
@@ -213,6 +260,17 @@ impl Worker {
 
     /// The queue stays as it is; the turn's requests join it or come again.
     async fn unpromoted(&mut self, works: &mut Works, held: Held, why: LaneRefusal) {
+        if let LaneRefusal::Paused(_) = why {
+            // What is known is answered all the same: the store says which requests are.
+            let rests_until = self.node.ticks.ticks() + REST;
+            if let Some(memory) = self.memory.get_mut(&held.lane) {
+                memory.rests_until = rests_until;
+            }
+            if let Some(work) = works.get_mut(&held.lane) {
+                work.paused = true;
+            }
+            return;
+        }
         let Some(work) = works.remove(&held.lane) else {
             return;
         };
@@ -220,12 +278,10 @@ impl Worker {
             // The front was taken by someone, or has ended; look again.
             self.memory.remove(&held.lane);
             self.drain_again(held.lane);
-            self.again(work.asks);
+            self.again(work.all());
             return;
         }
-        if !matches!(why, LaneRefusal::Fenced | LaneRefusal::Paused(_)) {
-            self.drain_again(held.lane);
-        }
-        self.refused(held, work.asks, why, "promote").await;
+        // Whoever polls the queue comes again by itself; asking at once would only wait once more.
+        self.refused(held, work.all(), why, "promote").await;
     }
 }

@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::directory::Seat;
 use crate::lifecycle::accept::Verdict;
+use crate::lifecycle::queue::Wanted;
 use crate::node::Node;
 use crate::ports::{Held, NewTx};
 
@@ -15,25 +16,16 @@ use crate::ports::{Held, NewTx};
 /// then the client had better come again.
 const TRIES: u8 = 6;
 
-/// What a worker says to a request.
-#[derive(Debug)]
-pub(crate) enum Reply {
-    /// That is what became of it.
-    Told(Verdict),
-    /// It has to wait in the lane's queue.
-    Queue(Wait),
-}
-
 /// A request on a worker's desk.
 pub(crate) struct Ask {
     pub(crate) seat: Seat,
     pub(crate) tx: NewTx,
     tries: u8,
-    reply: oneshot::Sender<Reply>,
+    reply: oneshot::Sender<Verdict>,
 }
 
 impl Ask {
-    pub(crate) const fn new(seat: Seat, tx: NewTx, reply: oneshot::Sender<Reply>) -> Self {
+    pub(crate) const fn new(seat: Seat, tx: NewTx, reply: oneshot::Sender<Verdict>) -> Self {
         Self {
             seat,
             tx,
@@ -44,11 +36,23 @@ impl Ask {
 
     pub(crate) fn tell(self, verdict: Verdict) {
         // A caller that is gone has been told that the outcome is unknown, or needs none.
-        let _ = self.reply.send(Reply::Told(verdict));
+        let _ = self.reply.send(verdict);
     }
 
-    fn queue(self, wait: Wait) {
-        let _ = self.reply.send(Reply::Queue(wait));
+    /// It has to wait in the lane's queue. Handed on here and not by its caller, so that requests of
+    /// one lane keep their order.
+    pub(crate) fn queue(self, node: &Node, wait: Wait) {
+        node.want(Wanted {
+            seat: self.seat,
+            tx: self.tx,
+            wait,
+            reply: self.reply,
+        });
+    }
+
+    /// Whether it has met a queue more often than a busy lane explains.
+    pub(crate) const fn is_tired(&self) -> bool {
+        self.tries > TRIES / 2
     }
 
     fn is_given_up(&self) -> bool {
@@ -70,22 +74,35 @@ pub(crate) struct Work {
     pub(crate) held: Option<Held>,
     /// In order of arrival.
     pub(crate) asks: Vec<Ask>,
+    /// Requests that go into the lane's queue once those before them have their nonces.
+    pub(crate) later: Vec<(Ask, Wait)>,
     /// Something may wait in the lane's queue.
     pub(crate) drain: bool,
+    /// The lane gives no nonces now: the store is asked what that means for each request.
+    pub(crate) paused: bool,
 }
 
 impl Work {
     pub(crate) fn tell_all(self, verdict: &Verdict) {
-        for ask in self.asks {
+        for ask in self.all() {
             ask.tell(verdict.clone());
         }
     }
 
+    /// All requests, in order of arrival.
+    pub(crate) fn all(self) -> Vec<Ask> {
+        let later = self.later.into_iter().map(|(ask, _)| ask);
+        self.asks.into_iter().chain(later).collect()
+    }
+
     /// Sends the requests from `first` on into the lane's queue.
     pub(crate) fn queue_from(&mut self, first: usize, wait: Wait) {
-        for ask in self.asks.split_off(first.min(self.asks.len())) {
-            ask.queue(wait);
-        }
+        let late = self.asks.split_off(first.min(self.asks.len()));
+        self.later = late
+            .into_iter()
+            .map(|ask| (ask, wait))
+            .chain(std::mem::take(&mut self.later))
+            .collect();
     }
 }
 
@@ -106,6 +123,7 @@ pub(crate) fn sort(node: &Node, jobs: Vec<Job>) -> Works {
                 entry.or_insert_with(|| empty(ask.seat)).asks.push(*ask);
             }
             Job::Drain(lane) => {
+                node.is_nudged(lane);
                 if let Some(seat) = node.directory.seat_by_id(lane) {
                     works.entry(lane).or_insert_with(|| empty(seat)).drain = true;
                 }
@@ -120,6 +138,8 @@ const fn empty(seat: Seat) -> Work {
         seat,
         held: None,
         asks: vec![],
+        later: vec![],
         drain: false,
+        paused: false,
     }
 }

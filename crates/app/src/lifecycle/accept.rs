@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use crate::causes::Causes;
 use crate::directory::Seat;
-use crate::lane::work::{Ask, Reply};
+use crate::lane::work::Ask;
 use crate::node::{InHand, Node};
 use crate::ports::{Body, Key, Leader, NewTx, PauseReason, Record, Reservation, Unforwarded};
 use crate::settings::NotLeader;
@@ -44,6 +44,20 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Every word that the meters show.
+    pub const WORDS: [&'static str; 10] = [
+        "new",
+        "queued",
+        "known",
+        "conflict",
+        "not_leader",
+        "paused",
+        "overloaded",
+        "exhausted",
+        "unavailable",
+        "unknown",
+    ];
+
     /// The word that the meters show.
     #[must_use]
     pub fn word(&self) -> &'static str {
@@ -87,7 +101,7 @@ pub struct Pending {
     seat: Seat,
     tx: NewTx,
     origin: Origin,
-    answer: Option<oneshot::Receiver<Reply>>,
+    answer: Option<oneshot::Receiver<Verdict>>,
     _in_hand: InHand,
 }
 
@@ -131,11 +145,10 @@ impl Node {
             return Verdict::Overloaded;
         };
         match timeout(PATIENCE, answer).await {
-            Ok(Ok(Reply::Told(Verdict::NotLeader(leader)))) if origin == Origin::Client => {
+            Ok(Ok(Verdict::NotLeader(leader))) if origin == Origin::Client => {
                 self.elsewhere(seat, tx, leader).await
             }
-            Ok(Ok(Reply::Told(verdict))) => verdict,
-            Ok(Ok(Reply::Queue(wait))) => self.enqueue(seat, tx, wait).await,
+            Ok(Ok(verdict)) => verdict,
             // The worker is gone or stands still: it may have written before.
             Ok(Err(_)) | Err(_) => Verdict::Unknown,
         }
@@ -147,6 +160,8 @@ impl Node {
             NotLeader::Forward => {}
             NotLeader::Reject => return self.known_or_rejected(seat, &tx, leader).await,
         }
+        // Whether the leader may have stored it, or may still.
+        let mut doubtful = false;
         if let Some(leader) = leader.filter(|leader| leader.node != self.holder.node) {
             let within = self.settings.forward_deadline;
             let forwarded = self
@@ -154,19 +169,24 @@ impl Node {
                 .forward(&leader.url, seat.lane, &tx, within)
                 .await;
             match forwarded {
-                // It has lost the lane meanwhile, or could do nothing, or does not know: in the queue
-                // the id is stored once, whether the leader stored it or not.
-                Ok(
-                    Verdict::NotLeader(_)
-                    | Verdict::Unavailable
-                    | Verdict::Overloaded
-                    | Verdict::Unknown,
-                ) => {}
+                // It has lost the lane meanwhile, or could do nothing.
+                Ok(Verdict::NotLeader(_) | Verdict::Unavailable | Verdict::Overloaded) => {}
+                Ok(Verdict::Unknown) => doubtful = true,
                 Ok(verdict) => return verdict,
-                Err(error) => unforwarded(&leader, tx.tx, &error),
+                Err(error) => {
+                    doubtful = matches!(error, Unforwarded::Unanswered(_));
+                    unforwarded(&leader, tx.tx, &error);
+                }
             }
         }
-        self.enqueue(seat, tx, Wait::Leader).await
+        // In the queue the id is stored once, whether the leader stored it or not.
+        let verdict = self.enqueue(seat, tx, Wait::Leader).await;
+        let nothing = matches!(verdict, Verdict::Overloaded | Verdict::Unavailable);
+        if doubtful && nothing {
+            Verdict::Unknown
+        } else {
+            verdict
+        }
     }
 
     /// A known request is answered by any node, even by one that takes no new ones.

@@ -1,11 +1,14 @@
 //! Into the queue of a lane that nobody here leads: any node may, for it gives no nonce. One clerk
 //! collects while its last statement is under way, so that a failover costs statements by batches.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fencepost_domain::ids::{LaneId, Token};
 use fencepost_domain::state::Wait;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 use super::accept::{Verdict, stored, waiting};
 use crate::causes::Causes;
@@ -16,12 +19,17 @@ use crate::ports::{Enqueued, NewTx, StoreError};
 /// How often a lost reply is asked for again: the same ids are stored once however often they are sent.
 const TRIES: u32 = 3;
 
+/// So many slow ones in a batch that goes one by one are waited for.
+const BUSY_MAX: usize = 3;
+/// Slower than this, a single row has waited for somebody.
+const SLOW: Duration = Duration::from_millis(300);
+
 /// A request for the queue.
 pub(crate) struct Wanted {
-    seat: Seat,
-    tx: NewTx,
-    wait: Wait,
-    reply: oneshot::Sender<Verdict>,
+    pub(crate) seat: Seat,
+    pub(crate) tx: NewTx,
+    pub(crate) wait: Wait,
+    pub(crate) reply: oneshot::Sender<Verdict>,
 }
 
 /// Who puts requests into the queues of lanes.
@@ -40,9 +48,7 @@ impl Node {
             wait,
             reply,
         };
-        if self.want(wanted).is_err() {
-            return Verdict::Overloaded;
-        }
+        self.want(wanted);
         answer.await.unwrap_or(Verdict::Unknown)
     }
 }
@@ -80,19 +86,20 @@ async fn store(node: &Node, wait: Wait, batch: Vec<Wanted>) {
         .collect();
     match write(node, wait, &txs).await {
         Ok(answers) => {
+            let lanes: BTreeSet<LaneId> = txs.iter().map(|(lane, _)| *lane).collect();
             for (wanted, answer) in batch.into_iter().zip(answers) {
                 let verdict = verdict(&wanted, answer);
-                if matches!(verdict, Verdict::New(_)) {
-                    node.nudge(wanted.seat.id);
-                }
                 let _ = wanted.reply.send(verdict);
+            }
+            for lane in lanes {
+                node.nudge(lane);
             }
         }
         // One of them cannot be stored: each goes alone, so that the others can.
-        Err(StoreError::Invalid(_) | StoreError::Constraint(_)) if batch.len() > 1 => {
-            for wanted in batch {
-                Box::pin(store(node, wait, vec![wanted])).await;
-            }
+        Err(StoreError::Invalid(_) | StoreError::Constraint(_) | StoreError::Busy(_))
+            if batch.len() > 1 =>
+        {
+            apart(node, wait, batch).await;
         }
         Err(error) => {
             tracing::error!(error = %Causes(&error), requests = batch.len(), "queueing failed");
@@ -104,23 +111,40 @@ async fn store(node: &Node, wait: Wait, batch: Vec<Wanted>) {
     }
 }
 
+/// Each alone. One that waits for another's statement costs its time; a few of them are enough to
+/// say that the store is busy.
+async fn apart(node: &Node, wait: Wait, batch: Vec<Wanted>) {
+    let mut slow = 0;
+    for wanted in batch {
+        if slow > BUSY_MAX {
+            let _ = wanted.reply.send(Verdict::Overloaded);
+            continue;
+        }
+        let began = Instant::now();
+        Box::pin(store(node, wait, vec![wanted])).await;
+        slow += usize::from(began.elapsed() > SLOW);
+    }
+}
+
 async fn write(
     node: &Node,
     wait: Wait,
     txs: &[(LaneId, NewTx)],
 ) -> Result<Vec<Enqueued>, StoreError> {
-    let mut tries = 0;
-    loop {
-        let answer = node
-            .store
-            .enqueue(txs, wait, node.settings.lane_queue_max)
-            .await;
-        tries += 1;
-        match answer {
-            Err(StoreError::OutcomeUnknown(_)) if tries < TRIES => {}
-            answer => return answer,
+    let mut lost = None;
+    for _ in 0..TRIES {
+        let most = node.settings.lane_queue_max;
+        match node.store.enqueue(txs, wait, most).await {
+            Err(error @ StoreError::OutcomeUnknown(_)) => lost = Some(error),
+            // Once a reply was lost, "nothing was stored" is no longer known.
+            Err(error) => return Err(lost.unwrap_or(error)),
+            Ok(answers) => match lost {
+                Some(lost) if answers.contains(&Enqueued::Full) => return Err(lost),
+                Some(_) | None => return Ok(answers),
+            },
         }
     }
+    Err(lost.unwrap_or_else(|| StoreError::Busy("no try was made".into())))
 }
 
 fn verdict(wanted: &Wanted, answer: Enqueued) -> Verdict {

@@ -1,7 +1,7 @@
 //! Lanes with unfinished work and no living leader are adopted. Nodes share them by a hash that all
 //! compute alike, so that they do not all jump; what stays orphaned is anyone's.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,11 +15,16 @@ use crate::ports::{Acquired, Bid, READ_LIMIT_MAX, StoreError};
 /// node that has just died keeps lanes waiting.
 const PATIENCE: Duration = Duration::from_millis(150);
 
+/// How many lanes whose rows are held are bid for alone in one pass: each may wait for long.
+const ALONE_MAX: usize = 2;
+
 /// Who looks for lanes without a leader, and for those of ours in which something waits.
 pub struct Adopter {
     node: Arc<Node>,
     /// Since when an orphan that is another's turn has been seen.
     seen: HashMap<LaneId, Duration>,
+    /// Orphans of the pages so far.
+    sweep: HashSet<LaneId>,
     orphans_after: Option<LaneId>,
     queued_after: Option<LaneId>,
 }
@@ -31,6 +36,7 @@ impl Adopter {
         Self {
             node,
             seen: HashMap::new(),
+            sweep: HashSet::new(),
             orphans_after: None,
             queued_after: None,
         }
@@ -49,10 +55,11 @@ impl Adopter {
             .orphans(self.orphans_after, READ_LIMIT_MAX)
             .await?;
         self.orphans_after = next_page(page.last().map(|orphan| orphan.id), page.len());
+        self.sweep.extend(page.iter().map(|orphan| orphan.id));
         if self.orphans_after.is_none() {
-            let now = self.node.ticks.ticks();
-            self.seen
-                .retain(|_, since| now.saturating_sub(*since) < PATIENCE * 4);
+            // What the whole sweep did not show is nobody's orphan any more.
+            let sweep = std::mem::take(&mut self.sweep);
+            self.seen.retain(|lane, _| sweep.contains(lane));
         }
         let mut mine = Vec::new();
         for orphan in page {
@@ -68,13 +75,26 @@ impl Adopter {
             return Ok(());
         }
         let answers = self.node.bid(&mine).await?;
+        let mut busy = Vec::new();
         for (bid, answer) in mine.iter().zip(answers) {
-            if let Acquired::Leading(_) = answer {
-                self.seen.remove(&bid.lane);
-                self.node.nudge(bid.lane);
+            match answer {
+                Acquired::Leading(_) => self.adopted(bid.lane),
+                Acquired::Busy => busy.push(*bid),
+                Acquired::Led(_) | Acquired::Ghost(_) | Acquired::UnknownLane => {}
+            }
+        }
+        // A bid for one lane waits for its row, and ends whoever holds it for too long.
+        for bid in busy.into_iter().take(ALONE_MAX) {
+            if let Some(Acquired::Leading(_)) = self.node.bid(&[bid]).await?.first() {
+                self.adopted(bid.lane);
             }
         }
         Ok(())
+    }
+
+    fn adopted(&mut self, lane: LaneId) {
+        self.seen.remove(&lane);
+        self.node.nudge(lane);
     }
 
     fn is_my_turn(&mut self, lane: LaneId) -> bool {

@@ -184,3 +184,47 @@ async fn a_full_desk_says_so_at_once() {
         accepted(answer.await.unwrap());
     }
 }
+
+/// A promotion whose outcome stays unknown must not leave the lane's queue to nobody.
+#[tokio::test(start_paused = true)]
+async fn a_queue_whose_promotion_is_in_doubt_goes_on_by_itself() {
+    let (mut world, script) = world();
+    world.max_in_flight = None;
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(0));
+    fail(
+        &script,
+        &[("promote", Fault::Lost), ("promote", Fault::Doubtful)],
+    );
+    let leave = Arc::new(Semaphore::new(0));
+    *script.held.lock().unwrap() = Some(("create", Arc::clone(&leave)));
+    let queued = accepted(b.ask(lane(1), unnamed()).await);
+    *script.held.lock().unwrap() = None;
+    leave.add_permits(1);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let record = world.record(queued.tx).await;
+    assert!(record.state.nonce().is_some(), "{record:?}");
+}
+
+/// The leader may have it, and the queue does not take it: nobody knows.
+#[tokio::test(start_paused = true)]
+async fn an_unanswered_forward_that_cannot_be_queued_is_unknown() {
+    let (world, script) = world();
+    let a = world.node("a").await;
+    assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(0));
+    let leave = Arc::new(Semaphore::new(0));
+    *script.held.lock().unwrap() = Some(("create", Arc::clone(&leave)));
+    let b = world.node("b").await;
+    fail(&script, &[("enqueue", Fault::Away)]);
+    assert_eq!(b.ask(lane(1), unnamed()).await, Verdict::Unknown);
+    fail(
+        &script,
+        &[("enqueue", Fault::Lost), ("enqueue", Fault::Away)],
+    );
+    assert_eq!(
+        b.ask(lane(1), unnamed()).await,
+        Verdict::Unknown,
+        "the first try may have done it"
+    );
+    leave.add_permits(10);
+}

@@ -72,3 +72,24 @@ async fn what_waited_past_its_time_ends_without_a_nonce() {
     sleep(Duration::from_secs(1)).await;
     assert!(world.record(long.tx).await.state.nonce().is_some());
 }
+
+/// What does not fit the window waits in the order in which it came, behind what does.
+#[tokio::test(start_paused = true)]
+async fn a_window_that_is_half_open_keeps_the_order_of_arrival() {
+    let mut world = World::new();
+    world.max_in_flight = Some(3);
+    let a = world.node("a").await;
+    let asked: Vec<_> = (0..12).map(|_| a.put(lane(1), unnamed())).collect();
+    let mut rows = Vec::new();
+    for answer in asked {
+        rows.push(accepted(answer.await.unwrap()));
+    }
+    for (n, row) in (0..).zip(&rows[..3]) {
+        let nonce = row.state.nonce().map(fencepost_domain::ids::Nonce::get);
+        assert_eq!(nonce, Some(n), "{rows:?}");
+    }
+    let queue = world.store.queued(rows[0].lane_id, 100).await.unwrap();
+    let waiting: Vec<_> = queue.iter().map(|row| row.tx).collect();
+    let late: Vec<_> = rows[3..].iter().map(|row| row.tx).collect();
+    assert_eq!(waiting, late);
+}
