@@ -182,13 +182,15 @@ impl Node {
 
     /// A later start of our own id was seen: nothing of ours lands any more.
     pub(crate) fn become_ghost(&self, later: Incarnation) {
-        let first = self
-            .ghost
-            .send_if_modified(|seen| seen.replace(later).is_none());
-        if first {
-            let node = self.holder.node.as_str();
-            tracing::error!(code = "node_id_in_use", node_id = node, %later, "another process runs under this node id; this one ends");
-        }
+        let node = self.holder.node.as_str();
+        self.ghost.send_if_modified(|seen| {
+            let first = seen.replace(later).is_none();
+            if first {
+                // Before anyone is woken: whoever waits for this ends the process.
+                tracing::error!(code = "node_id_in_use", node_id = node, %later, "another process runs under this node id; this one ends");
+            }
+            first
+        });
     }
 
     /// Resolves when a later start of our own id was seen.

@@ -1,0 +1,48 @@
+//! The bytes of a request: bounded in size and in time.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::http::HeaderMap;
+use axum::http::header::CONTENT_LENGTH;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tokio::time::timeout;
+
+use crate::problem::{Code, Problem};
+
+/// Reads a body whole, or refuses it without having read more than the limit.
+pub(crate) async fn read(
+    body: Body,
+    headers: &HeaderMap,
+    bytes_max: usize,
+    within: Duration,
+) -> Result<Bytes, Problem> {
+    let too_large = || {
+        let detail =
+            format!("The body is above the limit of {bytes_max} bytes. Nothing was stored.");
+        Problem::new(Code::TooLarge).detail(detail)
+    };
+    let announced = headers
+        .get(CONTENT_LENGTH)
+        .and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    if announced.is_some_and(|length| length > bytes_max) {
+        return Err(too_large());
+    }
+    match timeout(within, Limited::new(body, bytes_max).collect()).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(_)) => Err(Problem::new(Code::Malformed).detail("The body ended early.")),
+        Err(_) => Err(Problem::new(Code::RequestTimeout)),
+    }
+}
+
+/// The same as text: JSON is UTF-8.
+pub(crate) fn text(bytes: &[u8]) -> Result<&str, Problem> {
+    std::str::from_utf8(bytes)
+        .map_err(|_| Problem::new(Code::Malformed).detail("The body is not UTF-8."))
+}
+
+/// The problem of a text that is not JSON.
+pub(crate) fn malformed(error: &serde_json::Error) -> Problem {
+    Problem::new(Code::Malformed).detail(format!("The body is not JSON: {error}."))
+}

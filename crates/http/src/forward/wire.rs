@@ -1,0 +1,149 @@
+//! What two nodes say to each other, in JSON. Nodes of two versions may talk: what one does not
+//! understand it refuses, and the request waits in the lane's queue instead.
+
+use fencepost_app::lifecycle::accept::Verdict;
+use fencepost_app::ports::{Body, NewTx, PauseReason, Record};
+use fencepost_domain::Bytes;
+use fencepost_domain::amount;
+use fencepost_domain::ids::{ChainId, Lane, RequestId, TxId, Version};
+use fencepost_domain::request::{Meta, Payload};
+use fencepost_domain::state::{Allocated, Signing, State};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// A request that is handed on.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Handed {
+    chain_id: u64,
+    signer: String,
+    tx_id: Uuid,
+    request_id: Option<String>,
+    /// The canonical bytes: the leader stores exactly what the accepting node has understood.
+    payload: String,
+    not_after: Option<String>,
+    meta: Option<String>,
+}
+
+impl Handed {
+    /// A request in these words; reservations and placeholders have none.
+    pub(crate) fn of(lane: Lane, tx: &NewTx) -> Option<Self> {
+        let payload = match &tx.body {
+            Body::Managed(payload) => payload.canonical(),
+            Body::Reserved(_) | Body::Placeholder(_) => return None,
+        };
+        Some(Self {
+            chain_id: lane.chain.get(),
+            signer: lane.signer.to_string(),
+            tx_id: tx.tx.0,
+            request_id: tx.request_id.as_ref().map(|id| id.as_str().to_owned()),
+            payload: Bytes::from(payload).to_string(),
+            not_after: tx.not_after.map(|at| at.to_string()),
+            meta: tx.meta.as_ref().map(|meta| meta.as_str().to_owned()),
+        })
+    }
+
+    /// The request, unless some part of it is none that a node of ours would hand on.
+    pub(crate) fn read(self) -> Option<(Lane, NewTx)> {
+        let lane = Lane {
+            chain: ChainId::new(self.chain_id).ok()?,
+            signer: amount::address(&self.signer).ok()?,
+        };
+        let payload = amount::bytes(&self.payload).ok()?;
+        let request_id = self.request_id.map(RequestId::new).transpose().ok()?;
+        let not_after = self.not_after.map(|at| at.parse()).transpose().ok()?;
+        let tx = NewTx {
+            tx: TxId(self.tx_id),
+            request_id,
+            body: Body::Managed(Payload::from_canonical(&payload).ok()?),
+            not_after,
+            meta: self.meta.map(Meta::new).transpose().ok()?,
+        };
+        Some((lane, tx))
+    }
+}
+
+/// What the leader answers.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(
+    tag = "verdict",
+    rename_all = "snake_case",
+    rename_all_fields = "camelCase"
+)]
+pub(crate) enum Told {
+    /// Stored now: this is all that the other node cannot know.
+    New(Row),
+    /// Stored under the id that it was handed on with, and moved since.
+    Stored,
+    Known {
+        tx_id: Uuid,
+    },
+    Conflict {
+        tx_id: Uuid,
+    },
+    NotLeader,
+    Paused {
+        reason: String,
+    },
+    Overloaded,
+    Exhausted,
+    Unavailable,
+    Unknown,
+}
+
+/// A row that was just stored.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Row {
+    pub(crate) lane_id: i64,
+    pub(crate) nonce: Option<u64>,
+    pub(crate) wait: Option<String>,
+    pub(crate) at: String,
+    pub(crate) token: u64,
+}
+
+impl From<Verdict> for Told {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::New(record) => row(&record).map_or(Self::Stored, Self::New),
+            Verdict::Known(record) => Self::Known { tx_id: record.tx.0 },
+            Verdict::Conflict(record) => Self::Conflict { tx_id: record.tx.0 },
+            // The other node has asked the store itself who leads, and asks it again.
+            Verdict::NotLeader(_) => Self::NotLeader,
+            Verdict::Paused(reason) => Self::Paused {
+                reason: PauseReason::word(reason).to_owned(),
+            },
+            Verdict::Overloaded => Self::Overloaded,
+            Verdict::Exhausted => Self::Exhausted,
+            Verdict::Unavailable => Self::Unavailable,
+            Verdict::Unknown => Self::Unknown,
+        }
+    }
+}
+
+/// The words for a row that is as it was first written; any other must be read.
+fn row(record: &Record) -> Option<Row> {
+    let (nonce, wait) = match &record.state {
+        State::Allocated(Allocated {
+            nonce,
+            bytes: Signing::Unsigned,
+        }) => (Some(nonce.get()), None),
+        State::Queued(queued) => (None, Some(queued.wait.word().to_owned())),
+        State::Allocated(_)
+        | State::Tracking(_)
+        | State::Confirmed(_)
+        | State::Failed(_)
+        | State::Stuck(_)
+        | State::Reserved(_)
+        | State::Submitted(_)
+        | State::Used(_)
+        | State::Recyclable(_) => return None,
+    };
+    (record.version == Version::FIRST).then(|| Row {
+        lane_id: record.lane_id.0,
+        nonce,
+        wait,
+        at: record.created_at.to_string(),
+        token: record.token.get(),
+    })
+}

@@ -1,0 +1,148 @@
+//! What happened to a transaction: its events and its attempts.
+
+use fencepost_app::ports::{StoredAttempt, StoredEvent};
+use fencepost_domain::U256;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::scalar::{Hash, Moment, Wei};
+use super::words;
+
+/// One thing that happened
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Event {
+    /// Its place in the signer's order on this chain
+    seq: u64,
+    /// What happened
+    #[schema(schema_with = words::event, required = true)]
+    kind: &'static str,
+    /// Where the transaction stood before; none for the first
+    #[schema(required = true)]
+    from: Option<Standing>,
+    /// Where it stood after
+    to: Standing,
+    /// The attempt that it is about
+    #[schema(required = true)]
+    tx_hash: Option<Hash>,
+    /// The block that it is about
+    #[schema(required = true)]
+    block_number: Option<u64>,
+    /// That block's hash
+    #[schema(required = true)]
+    block_hash: Option<Hash>,
+    /// A block under the transaction was replaced
+    new_fork: bool,
+    /// Words for a person
+    #[schema(required = true)]
+    note: Option<String>,
+    /// The node that wrote it
+    #[schema(required = true)]
+    node: Option<String>,
+    /// The fencing token under which it was written
+    token: u64,
+    /// When
+    at: Moment,
+}
+
+/// A state and why
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Standing {
+    /// The state
+    #[schema(schema_with = words::state, required = true)]
+    state: String,
+    /// Why
+    #[schema(schema_with = words::sub_state, required = true)]
+    sub_state: Option<String>,
+}
+
+impl From<StoredEvent> for Event {
+    fn from(stored: StoredEvent) -> Self {
+        let standing = |(state, sub_state)| Standing { state, sub_state };
+        let event = stored.event;
+        Self {
+            seq: stored.seq.get(),
+            kind: event.kind.word(),
+            from: stored.from.map(standing),
+            to: standing(stored.to),
+            tx_hash: event.hash.map(Hash),
+            block_number: event.block.map(|block| block.number.get()),
+            block_hash: event.block.map(|block| Hash(block.hash)),
+            new_fork: event.new_fork,
+            note: event.note,
+            node: stored.node.map(|node| node.as_str().to_owned()),
+            token: stored.token.get(),
+            at: Moment(stored.at),
+        }
+    }
+}
+
+/// What happened to a transaction, in order
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct History {
+    /// The events
+    pub(crate) events: Vec<Event>,
+}
+
+/// Signed bytes for a transaction's nonce. The bytes themselves are not shown: who has them can send them
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Attempt {
+    /// Its number, from 1
+    #[schema(minimum = 1)]
+    n: u32,
+    /// Why it was signed
+    #[schema(schema_with = words::attempt, required = true)]
+    kind: &'static str,
+    /// Its hash
+    tx_hash: Hash,
+    /// The price that was signed, as before EIP-1559
+    #[schema(required = true)]
+    gas_price: Option<Wei>,
+    /// The EIP-1559 cap that was signed
+    #[schema(required = true)]
+    max_fee_per_gas: Option<Wei>,
+    /// The EIP-1559 tip that was signed
+    #[schema(required = true)]
+    max_priority_fee_per_gas: Option<Wei>,
+    /// What came of sending it; null counts as maybe sent
+    #[schema(schema_with = words::outcome, required = true)]
+    outcome: Option<&'static str>,
+    /// The fencing token under which it was stored
+    token: u64,
+    /// When
+    at: Moment,
+}
+
+impl From<StoredAttempt> for Attempt {
+    fn from(stored: StoredAttempt) -> Self {
+        let wei = |fee: u128| Wei(U256::from(fee));
+        let fees = stored.attempt.fees;
+        let tip = fees.and_then(|fees| fees.max_priority_fee);
+        let max_fee = fees.map(|fees| wei(fees.max_fee));
+        let (gas_price, max_fee_per_gas) = if tip.is_some() {
+            (None, max_fee)
+        } else {
+            (max_fee, None)
+        };
+        Self {
+            n: stored.n,
+            kind: stored.attempt.kind.word(),
+            tx_hash: Hash(stored.attempt.hash),
+            gas_price,
+            max_fee_per_gas,
+            max_priority_fee_per_gas: tip.map(wei),
+            outcome: stored.outcome.map(|outcome| outcome.word()),
+            token: stored.token.get(),
+            at: Moment(stored.at),
+        }
+    }
+}
+
+/// All attempts of a transaction, oldest first
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Attempts {
+    /// The attempts
+    pub(crate) attempts: Vec<Attempt>,
+}

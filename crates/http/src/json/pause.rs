@@ -1,0 +1,25 @@
+//! What an operator sends to pause or resume a signer.
+
+use utoipa::ToSchema;
+
+use crate::given::{Extras, Given, Text, object};
+
+/// Why a signer is paused or resumed; it is kept with the name of the key
+#[derive(Default, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = PauseRequest)]
+pub(crate) struct PauseBody<'a> {
+    /// The chain's configured name; may be left out while only one is configured
+    #[schema(value_type = Option<String>)]
+    pub(crate) chain: Given<Text<'a>>,
+    /// In a person's words
+    #[schema(value_type = String, min_length = 1, max_length = 1000, pattern = "^[^\\x00]*\\S[^\\x00]*$")]
+    pub(crate) reason: Given<Text<'a>>,
+    #[schema(ignore)]
+    pub(crate) extras: Extras,
+}
+
+object!(PauseBody {
+    "chain" => chain,
+    "reason" => reason,
+});

@@ -1,0 +1,123 @@
+//! The smallest things: addresses, hashes, amounts, bytes, times, and JSON of others.
+
+use std::borrow::Cow;
+
+use fencepost_domain::{Address, B256, Bytes, U256};
+use jiff::Timestamp;
+use serde::{Serialize, Serializer};
+use serde_json::value::{RawValue, to_raw_value};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{
+    KnownFormat, Object, ObjectBuilder, Schema, SchemaFormat, SchemaType, Type,
+};
+use utoipa::{PartialSchema, ToSchema};
+
+fn text(description: &str, pattern: &str) -> Object {
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .description(Some(description))
+        .pattern(Some(pattern))
+        .build()
+}
+
+macro_rules! scalar {
+    ($name:ident($inner:ty) as $shown:literal, $schema:expr) => {
+        #[derive(Debug, Clone)]
+        pub(crate) struct $name(pub(crate) $inner);
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(&self.0)
+            }
+        }
+
+        schema!($name as $shown, $schema);
+    };
+}
+
+/// A schema and its name; of what clients give, that is all there is.
+macro_rules! schema {
+    ($name:ident as $shown:literal, $schema:expr) => {
+        impl PartialSchema for $name {
+            fn schema() -> RefOr<Schema> {
+                $schema.into()
+            }
+        }
+
+        impl ToSchema for $name {
+            fn name() -> Cow<'static, str> {
+                Cow::Borrowed($shown)
+            }
+        }
+    };
+}
+
+scalar!(
+    Eip55(Address) as "Address",
+    text("An address with its EIP-55 checksum", "^0x[0-9a-fA-F]{40}$")
+);
+scalar!(Hash(B256) as "Hash", text("A hash of 32 bytes", "^0x[0-9a-f]{64}$"));
+scalar!(Wei(U256) as "Amount", text("An amount, in decimal digits", "^(0|[1-9][0-9]{0,77})$"));
+scalar!(Hex(Bytes) as "Bytes", text("Bytes", "^0x([0-9a-f]{2})*$"));
+scalar!(
+    Moment(Timestamp) as "Time",
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
+        .description(Some("A time, RFC 3339 in UTC"))
+);
+
+/// An address as clients give it.
+pub(crate) struct AddressText;
+schema!(
+    AddressText as "AddressInput",
+    text(
+        "An address. Where letters of both cases appear they must be the EIP-55 checksum",
+        "^0x[0-9a-fA-F]{40}$"
+    )
+);
+
+/// An amount as clients give it.
+pub(crate) struct AmountText;
+schema!(
+    AmountText as "AmountInput",
+    text(
+        "An amount of up to 256 bits, in decimal digits or 0x-hex",
+        "^([0-9]+|0x[0-9a-fA-F]+)$"
+    )
+);
+
+/// Bytes as clients give them.
+pub(crate) struct BytesText;
+schema!(
+    BytesText as "BytesInput",
+    text("Bytes as 0x-hex", "^0x([0-9a-fA-F]{2})*$")
+);
+
+/// A word of 32 bytes as clients give it.
+pub(crate) struct WordText;
+schema!(
+    WordText as "WordInput",
+    text("32 bytes as 0x-hex", "^0x[0-9a-fA-F]{64}$")
+);
+
+/// JSON that is not ours: kept and given back as it is.
+#[derive(Debug, Clone, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Foreign(Box<RawValue>);
+
+impl Foreign {
+    /// What was stored as JSON. If it is not, it is told as the text it is.
+    pub(crate) fn new(text: &str) -> Self {
+        let raw = RawValue::from_string(text.to_owned());
+        Self(raw.unwrap_or_else(|_| to_raw_value(text).expect("a text is JSON")))
+    }
+}
+
+/// The schema of such JSON, `null` included.
+pub(crate) fn foreign() -> Object {
+    ObjectBuilder::new()
+        .schema_type(SchemaType::AnyValue)
+        .description(Some("Any JSON"))
+        .build()
+}

@@ -1,0 +1,79 @@
+//! Words that come from a fixed list, and those lists as schemas.
+
+use fencepost_app::ports::PauseReason;
+use fencepost_domain::flat::Name;
+use fencepost_domain::state::{Kind, Wait, Why};
+use fencepost_domain::{attempt, event};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{Object, ObjectBuilder, Schema, SchemaType, Type};
+use utoipa::{PartialSchema, ToSchema};
+
+fn one_of(words: impl IntoIterator<Item = &'static str>) -> Object {
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .enum_values(Some(words))
+        .build()
+}
+
+/// The same, or nothing.
+fn perhaps(words: impl IntoIterator<Item = &'static str>) -> Object {
+    let words = words.into_iter().map(serde_json::Value::from);
+    ObjectBuilder::new()
+        .schema_type(SchemaType::from_iter([Type::String, Type::Null]))
+        .enum_values(Some(words.chain([serde_json::Value::Null])))
+        .build()
+}
+
+pub(crate) fn kind() -> Object {
+    one_of(Kind::ALL.iter().map(|kind| kind.word()))
+}
+
+pub(crate) fn state() -> Object {
+    one_of(Name::ALL.iter().map(|state| state.word()))
+}
+
+/// A state, as a parameter.
+pub(crate) struct State;
+
+impl PartialSchema for State {
+    fn schema() -> RefOr<Schema> {
+        state().into()
+    }
+}
+
+impl ToSchema for State {}
+
+/// Sub-states are a list of their own for each state; a word may stand in several of them.
+pub(crate) fn sub_state() -> Object {
+    let waits = Wait::ALL.iter().map(|wait| wait.word());
+    let whys = Why::ALL.iter().map(|why| why.word());
+    let others = [
+        "SIGNED",
+        "BROADCAST",
+        "AMBIGUOUS",
+        "MINED",
+        "REORGED",
+        "REVERTED",
+        "CANCELLED",
+        "PLACEHOLDER",
+        "EXPIRED",
+        "REJECTED",
+    ];
+    perhaps(waits.chain(others).chain(whys))
+}
+
+pub(crate) fn paused() -> Object {
+    perhaps(PauseReason::ALL.iter().map(|reason| reason.word()))
+}
+
+pub(crate) fn event() -> Object {
+    one_of(event::Kind::ALL.iter().map(|kind| kind.word()))
+}
+
+pub(crate) fn attempt() -> Object {
+    one_of(attempt::Kind::ALL.iter().map(|kind| kind.word()))
+}
+
+pub(crate) fn outcome() -> Object {
+    perhaps(attempt::Outcome::ALL.iter().map(|outcome| outcome.word()))
+}

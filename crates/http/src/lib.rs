@@ -1,0 +1,36 @@
+//! The HTTP API: the only code that knows JSON bodies and status codes.
+//!
+//! Read in this order: [`Api`] is what the routes need, `routes` is one file for each group of them,
+//! `json` is how things are spelled, `problem` is how errors are told. A request's way in is
+//! `envelope` (its id, its span), `access` (who asks), `body` and `given` (its bytes, as fields),
+//! `intake` (as a transaction). [`Forwarder`] is the way to other nodes.
+
+mod api;
+mod limits;
+mod secret;
+mod chains;
+mod access;
+mod key_rate;
+mod problem;
+mod faults;
+mod body;
+mod given;
+mod query;
+mod json;
+mod intake;
+mod verdict;
+mod routes;
+mod envelope;
+mod openapi;
+mod server;
+mod forward;
+
+pub use access::{Access, BadKey};
+pub use api::Api;
+pub use chains::ChainInfo;
+pub use forward::Forwarder;
+pub use limits::Limits;
+pub use openapi::openapi_json;
+pub use routes::router;
+pub use secret::Secret;
+pub use server::serve;

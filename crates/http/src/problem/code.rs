@@ -1,0 +1,135 @@
+//! The stable codes of everything that can go wrong, each with its status, its title and what the
+//! caller should do. `docs/problems.md` is made of this table, and a test compares them.
+
+use axum::http::StatusCode;
+use serde::{Serialize, Serializer};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
+
+macro_rules! codes {
+    ($($variant:ident = $word:literal, $status:ident, $title:literal, $meaning:literal, $advice:literal;)+) => {
+        /// What went wrong, as programs tell it apart.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Code {
+            $(#[doc = $title] $variant,)+
+        }
+
+        impl Code {
+            /// Every code, in the order of its status.
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// The word that clients compare.
+            pub(crate) const fn word(self) -> &'static str {
+                match self { $(Self::$variant => $word,)+ }
+            }
+
+            /// The status that goes with it, always the same.
+            pub(crate) const fn status(self) -> StatusCode {
+                match self { $(Self::$variant => StatusCode::$status,)+ }
+            }
+
+            /// A few words, always the same.
+            pub(crate) const fn title(self) -> &'static str {
+                match self { $(Self::$variant => $title,)+ }
+            }
+
+            /// What it means; also the detail where there is nothing more to say.
+            pub(crate) const fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => $meaning,)+ }
+            }
+
+            /// What the caller should do.
+            pub(crate) const fn advice(self) -> &'static str {
+                match self { $(Self::$variant => $advice,)+ }
+            }
+        }
+    };
+}
+
+codes! {
+    Malformed = "malformed", BAD_REQUEST, "The body is not JSON",
+        "The body is not JSON in UTF-8, or its nesting is too deep. Nothing was stored.",
+        "Send a JSON object. Sending the same bytes again gives the same answer.";
+    Unauthorized = "unauthorized", UNAUTHORIZED, "A valid key is required",
+        "The request carries no API key, or one that is not known here. Nothing was stored.",
+        "Send `Authorization: Bearer <key>` with a key of this cluster.";
+    Forbidden = "forbidden", FORBIDDEN, "The key does not allow this",
+        "The key lacks the scope for this route, or does not cover this signer. Nothing was stored.",
+        "Use a key with the scope (`submit`, `read` or `operate`) and the signer, or have this one extended.";
+    NotFound = "not_found", NOT_FOUND, "There is no such thing",
+        "There is no such route, or no such transaction that this key may see.",
+        "Check the path and the id. A transaction that was acknowledged is found under its txId by every node.";
+    UnknownChain = "unknown_chain", NOT_FOUND, "There is no such chain",
+        "No chain of that name is configured on this node. Nothing was stored.",
+        "Use a configured name; `GET /api/v1/signers` shows them.";
+    UnknownSigner = "unknown_signer", NOT_FOUND, "There is no such signer",
+        "This signer is not configured on this chain. Nothing was stored.",
+        "Use a configured signer; `GET /api/v1/signers` shows them.";
+    MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED, "The route has no such method",
+        "The route exists, but not with this method. The `Allow` header names those it has.",
+        "Use one of the methods in `Allow`.";
+    RequestTimeout = "request_timeout", REQUEST_TIMEOUT, "The body did not arrive in time",
+        "The body was not there when the time for it was over. Nothing was stored.",
+        "Send it again, at once and whole.";
+    IdempotencyConflict = "idempotency_conflict", CONFLICT, "The request id belongs to another request",
+        "The signer has a transaction under this request id, with another payload. Nothing was stored and nothing was spent. `txId` names the transaction that has the id.",
+        "Use a new request id for a new request. To ask what became of the old one, read it by its txId.";
+    NotLeader = "not_leader", CONFLICT, "Another node leads the signer",
+        "This node does not lead the signer and is configured not to hand requests on (`routing.not_leader = \"reject\"`), or nobody leads it now. Nothing was stored.",
+        "Try again after `Retry-After`, here or at another node, with the same request id.";
+    NoncesExhausted = "nonces_exhausted", CONFLICT, "The signer has no nonces left",
+        "The signer's next nonce is beyond what can be stored. Nothing was stored.",
+        "Use another signer. This is not expected to happen to a signer that only sends transactions.";
+    FeedReset = "feed_reset", GONE, "The feed does not reach that far",
+        "`after` is beyond the newest completion: the reader has seen a feed whose end was lost when the database was failed over, and `epoch` has grown.",
+        "Compare the epoch, read again from the last number you are sure of (0 reads everything), and treat what comes as the truth.";
+    TooLarge = "too_large", PAYLOAD_TOO_LARGE, "The body is too large",
+        "The body, or one request of a batch, is above its limit. Nothing of it was stored.",
+        "Send less: 256 KiB for a request and 8 MiB for a batch, where nothing else is configured.";
+    InvalidRequest = "invalid_request", UNPROCESSABLE_ENTITY, "Fields are wrong",
+        "One or more fields are wrong; `errors` names each of them. Nothing was stored.",
+        "Correct the fields. Sending the same again gives the same answer.";
+    SignerPaused = "signer_paused", LOCKED, "The signer is paused",
+        "The signer gives no nonces now: an operator paused it, or something was found that a person must look at. Nothing was stored.",
+        "Try again later with the same request id; `GET /api/v1/signers/{signer}` shows whether it still is.";
+    RateLimited = "rate_limited", TOO_MANY_REQUESTS, "The key asks too often",
+        "The key has used up its rate. Nothing was stored.",
+        "Wait for `Retry-After`. A batch counts as many times as it has requests.";
+    InternalError = "internal_error", INTERNAL_SERVER_ERROR, "A mistake in this program",
+        "Something happened that was thought impossible. The log has it under the `x-request-id` of this response.",
+        "If the request was to store something, ask with the same request id what became of it. Please report it.";
+    Overloaded = "overloaded", SERVICE_UNAVAILABLE, "Too much waits already",
+        "The worker of this signer, or the signer's queue, takes no more now. Nothing was stored.",
+        "Try again after `Retry-After` with the same request id, and not faster than answers come.";
+    StoreUnavailable = "store_unavailable", SERVICE_UNAVAILABLE, "The store cannot be used now",
+        "The database cannot be reached or refuses to work. Nothing was stored.",
+        "Try again after `Retry-After` with the same request id. `/readyz` tells when it is back.";
+    Stopping = "stopping", SERVICE_UNAVAILABLE, "The node is stopping",
+        "The node finishes what it has and takes nothing new. Only `/readyz` answers with this.",
+        "Send requests to another node.";
+    TimedOut = "timed_out", SERVICE_UNAVAILABLE, "The answer took too long",
+        "The answer was not there when the time for it was over. Nothing was changed.",
+        "Try again after `Retry-After`.";
+    OutcomeUnknown = "outcome_unknown", GATEWAY_TIMEOUT, "It cannot be said what became of it",
+        "The request may have been stored, or may still be: the answer of the database or of another node was lost. If it is stored, it is stored once, under `txId`.",
+        "Send it again with the same request id: that is always safe. Without one, read `txId`; if it is not there after a minute, it will not come.";
+}
+
+impl Serialize for Code {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word())
+    }
+}
+
+impl PartialSchema for Code {
+    fn schema() -> RefOr<Schema> {
+        ObjectBuilder::new()
+            .schema_type(Type::String)
+            .description(Some("What went wrong, as programs tell it apart"))
+            .enum_values(Some(Self::ALL.iter().map(|code| code.word())))
+            .into()
+    }
+}
+
+impl ToSchema for Code {}

@@ -1,0 +1,151 @@
+//! Many transactions to be sent, each with an answer of its own.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use fencepost_app::lifecycle::accept::Verdict;
+use fencepost_app::ports::NewTx;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use crate::access::{Caller, Submitter};
+use crate::api::Served;
+use crate::faults::{Faults, wrong};
+use crate::given::Given;
+use crate::intake::{self, Asked};
+use crate::json::create::{BATCH_MAX, BatchBody};
+use crate::json::transaction::Transaction;
+use crate::problem::{Code, Problem, Told, problems};
+use crate::{body, json, verdict};
+
+problems!(Problems: Malformed, Unauthorized, Forbidden, RequestTimeout, TooLarge, InvalidRequest,
+    RateLimited, InternalError);
+
+/// What became of each request, in order
+#[derive(Serialize, ToSchema)]
+pub(crate) struct BatchResults {
+    /// One for each request
+    #[schema(max_items = 1000)]
+    results: Vec<BatchResult>,
+}
+
+/// What became of one request: what it would have been answered alone
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+pub(crate) enum BatchResult {
+    /// It is stored
+    Stored {
+        /// 202 for a new one, 200 for a known one
+        #[schema(minimum = 200, maximum = 202)]
+        status: u16,
+        /// The transaction
+        transaction: Box<Transaction>,
+    },
+    /// It is not, or nobody knows
+    Refused {
+        /// The problem's status
+        #[schema(minimum = 400, maximum = 599)]
+        status: u16,
+        /// Why
+        problem: Told,
+    },
+}
+
+/// Have many transactions sent
+///
+/// Up to 1,000 requests. Each is stored or refused by itself; those of one signer get their nonces in
+/// order. The `Idempotency-Key` header is refused here: each request has its own `requestId`.
+#[utoipa::path(
+    post,
+    path = "/api/v1/tx/batch",
+    tag = "transactions",
+    operation_id = "createTransactions",
+    request_body = BatchBody,
+    responses((status = 200, description = "One result for each request", body = BatchResults), Problems),
+    security(("key" = ["submit"])),
+)]
+pub(super) async fn batch(
+    State(served): State<Arc<Served>>,
+    Submitter(caller): Submitter,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let limits = &served.limits;
+    let bytes = body::read(body, &headers, limits.batch_bytes, limits.body_timeout).await?;
+    if intake::idempotency_key(&headers)?.is_some() {
+        let why = "names one request; in a batch each has its own requestId";
+        return Err(wrong("Idempotency-Key", why));
+    }
+    let requests = split(body::text(&bytes)?)?;
+    served
+        .rates
+        .charge(caller.rate, requests.len().saturating_sub(1));
+    let mut results: Vec<Result<(NewTx, Verdict), Problem>> = Vec::with_capacity(requests.len());
+    let (mut due, mut places) = (Vec::new(), Vec::new());
+    for request in requests {
+        let taken = take(&served, &caller, request).await;
+        results.push(match taken {
+            Err(problem) => Err(problem),
+            Ok(Asked::Past(tx, verdict)) => Ok((tx, verdict)),
+            Ok(Asked::Due(taken)) => {
+                places.push(results.len());
+                due.push(taken);
+                // Replaced below by what becomes of it.
+                Err(Problem::new(Code::InternalError))
+            }
+        });
+    }
+    for (place, settled) in places.into_iter().zip(intake::accept(&served, due).await) {
+        results[place] = Ok(settled);
+    }
+    let results = results
+        .into_iter()
+        .map(|each| result(each, &served))
+        .collect();
+    Ok(json::answer(StatusCode::OK, &BatchResults { results }))
+}
+
+/// A batch as the texts of its requests: each is read by itself, so memory is bounded by the largest.
+fn split(text: &str) -> Result<Vec<&RawValue>, Problem> {
+    let given: Given<BatchBody<'_>> =
+        serde_json::from_str(text).map_err(|error| body::malformed(&error))?;
+    let mut faults = Faults::default();
+    let list = faults.required("body", given).and_then(|batch| {
+        for (field, detail) in batch.extras.0 {
+            faults.add(&field, detail);
+        }
+        faults.required("requests", batch.requests)
+    });
+    if list.as_ref().is_some_and(|list| list.is_too_long) {
+        faults.add("requests", format_args!("holds more than {BATCH_MAX}"));
+    }
+    faults.check()?;
+    Ok(list.expect("a missing list is a fault").items)
+}
+
+async fn take(served: &Served, caller: &Caller, request: &RawValue) -> Result<Asked, Problem> {
+    let (text, max) = (request.get(), served.limits.body_bytes);
+    if text.len() > max {
+        let detail = format!("The request is above the limit of {max} bytes. It was not stored.");
+        return Err(Problem::new(Code::TooLarge).detail(detail));
+    }
+    intake::take(served, caller, text, None).await
+}
+
+fn result(settled: Result<(NewTx, Verdict), Problem>, served: &Served) -> BatchResult {
+    let told = settled.and_then(|(tx, verdict)| verdict::told(verdict, &tx));
+    match told {
+        Ok((status, record)) => BatchResult::Stored {
+            status: status.as_u16(),
+            transaction: Box::new(Transaction::of(&record, &served.chains)),
+        },
+        Err(problem) => BatchResult::Refused {
+            status: problem.code().status().as_u16(),
+            problem: problem.told().clone(),
+        },
+    }
+}

@@ -1,0 +1,65 @@
+//! One transaction to be sent.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+
+use crate::access::Submitter;
+use crate::api::Served;
+use crate::intake::{self, Asked};
+use crate::json::create::CreateBody;
+use crate::json::transaction::Transaction;
+use crate::problem::{Code, Problem, problems};
+use crate::{body, json, verdict};
+
+problems!(Problems: Malformed, Unauthorized, Forbidden, UnknownSigner, UnknownChain, RequestTimeout,
+    IdempotencyConflict, NotLeader, NoncesExhausted, TooLarge, InvalidRequest, SignerPaused,
+    RateLimited, InternalError, Overloaded, StoreUnavailable, OutcomeUnknown);
+
+/// Have a transaction sent
+///
+/// The answer means that it is stored. A request that is repeated with the same request id gives the
+/// same transaction and costs nothing; the same id with another payload is refused.
+#[utoipa::path(
+    post,
+    path = "/api/v1/tx",
+    tag = "transactions",
+    operation_id = "createTransaction",
+    params(("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 200,
+        pattern = "^[^\\s\\x00-\\x1f\\x7f-\\x9f]([^\\x00-\\x1f\\x7f-\\x9f]*[^\\s\\x00-\\x1f\\x7f-\\x9f])?$",
+        description = "The same as requestId in the body")),
+    request_body = CreateBody,
+    responses(
+        (status = 202, description = "Stored now", body = Transaction),
+        (status = 200, description = "Stored before, the same", body = Transaction),
+        Problems,
+    ),
+    security(("key" = ["submit"])),
+)]
+pub(super) async fn create(
+    State(served): State<Arc<Served>>,
+    Submitter(caller): Submitter,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let limits = &served.limits;
+    let bytes = body::read(body, &headers, limits.body_bytes, limits.body_timeout).await?;
+    let key = intake::idempotency_key(&headers)?;
+    let (tx, verdict) = match intake::take(&served, &caller, body::text(&bytes)?, key).await? {
+        Asked::Past(tx, verdict) => (tx, verdict),
+        Asked::Due(taken) => {
+            let mut settled = intake::accept(&served, vec![taken]).await;
+            settled
+                .pop()
+                .ok_or_else(|| Problem::new(Code::InternalError))?
+        }
+    };
+    let (status, record) = verdict::told(verdict, &tx)?;
+    Ok(json::answer(
+        status,
+        &Transaction::of(&record, &served.chains),
+    ))
+}

@@ -1,0 +1,133 @@
+//! Whether the process lives, whether it can work, and what it counts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use fencepost_app::causes::Causes;
+use prometheus_client::encoding::text::encode;
+use serde::Serialize;
+use tokio::time::timeout;
+use utoipa::ToSchema;
+
+use crate::api::Served;
+use crate::json;
+use crate::problem::{self, Code, Problem, Told};
+
+/// How long the store has to answer that it is there. A prober asks again within seconds.
+const PING_TIME: Duration = Duration::from_secs(2);
+/// What `/metrics` answers.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// That the process lives
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Alive {
+    /// Always `alive`
+    status: &'static str,
+}
+
+/// That the node can work
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Ready {
+    /// Always `ready`
+    status: &'static str,
+    #[serde(flatten)]
+    node: Condition,
+}
+
+/// That it cannot, and why
+#[derive(Serialize, ToSchema)]
+pub(crate) struct NotReady {
+    #[serde(flatten)]
+    problem: Told,
+    #[serde(flatten)]
+    node: Condition,
+}
+
+/// The node's view of itself
+#[derive(Serialize, ToSchema)]
+pub(crate) struct Condition {
+    /// The node's id
+    node: String,
+    /// How many signers it leads
+    leading: usize,
+    /// It is stopping
+    draining: bool,
+}
+
+/// Whether the process lives; nothing else is looked at
+#[utoipa::path(
+    get,
+    path = "/livez",
+    tag = "health",
+    operation_id = "livez",
+    responses((status = 200, description = "It lives", body = Alive)),
+    security(()),
+)]
+pub(super) async fn livez() -> Response {
+    json::answer(StatusCode::OK, &Alive { status: "alive" })
+}
+
+/// Whether the node can work: the store answers, its schema is right, and the node is not stopping
+#[utoipa::path(
+    get,
+    path = "/readyz",
+    tag = "health",
+    operation_id = "readyz",
+    responses(
+        (status = 200, description = "It can work", body = Ready),
+        (status = 503, description = "store_unavailable, stopping", body = NotReady, content_type = "application/problem+json"),
+    ),
+    security(()),
+)]
+pub(super) async fn readyz(State(served): State<Arc<Served>>) -> Response {
+    let node = &served.node;
+    let draining = node.is_draining();
+    let code = match timeout(PING_TIME, node.store().ping()).await {
+        Ok(Ok(_)) if draining => Some(Code::Stopping),
+        Ok(Ok(_)) => None,
+        Ok(Err(error)) => {
+            tracing::warn!(error = %Causes(&error), "not ready: the store does not answer");
+            Some(Code::StoreUnavailable)
+        }
+        Err(_) => {
+            tracing::warn!(within = ?PING_TIME, "not ready: the store does not answer in time");
+            Some(Code::StoreUnavailable)
+        }
+    };
+    let condition = Condition {
+        node: node.holder().node.as_str().to_owned(),
+        leading: node.led(),
+        draining,
+    };
+    let Some(code) = code else {
+        let ready = Ready {
+            status: "ready",
+            node: condition,
+        };
+        return json::answer(StatusCode::OK, &ready);
+    };
+    let not_ready = NotReady {
+        problem: Problem::new(code).told().clone(),
+        node: condition,
+    };
+    problem::response(code, &not_ready, None)
+}
+
+/// What is counted and timed, as OpenMetrics
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    tag = "health",
+    operation_id = "metrics",
+    responses((status = 200, description = "All meters", body = String, content_type = "application/openmetrics-text")),
+    security(()),
+)]
+pub(super) async fn metrics(State(served): State<Arc<Served>>) -> Result<Response, Problem> {
+    let mut text = String::new();
+    encode(&mut text, &served.registry).map_err(|_| Problem::new(Code::InternalError))?;
+    Ok(([(CONTENT_TYPE, OPEN_METRICS)], text).into_response())
+}

@@ -1,0 +1,157 @@
+//! Pausing and resuming a signer. When a pause is answered, no nonce is given any more.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use fencepost_app::ports::check::AUDIT_BYTES_MAX;
+use fencepost_app::ports::{Audit, LaneView, PauseChange, PauseReason, Paused};
+use fencepost_domain::amount;
+use fencepost_domain::ids::Lane;
+use tokio::time::timeout;
+use tracing::Instrument;
+
+use super::signers::{describe, view};
+use crate::access::{Caller, Operator};
+use crate::api::Served;
+use crate::faults::Faults;
+use crate::given::Given;
+use crate::json::pause::PauseBody;
+use crate::json::scalar::AddressText;
+use crate::json::signer::Signer;
+use crate::problem::{Code, Problem, problems};
+use crate::query::Segment;
+use crate::{body, json};
+
+problems!(Problems: Malformed, Unauthorized, Forbidden, UnknownSigner, UnknownChain, RequestTimeout,
+    TooLarge, InvalidRequest, RateLimited, InternalError, StoreUnavailable, OutcomeUnknown);
+
+/// Give no more nonces
+///
+/// When this is answered, no transaction of the signer is given a nonce and nothing is signed. What is
+/// on its way is still followed.
+#[utoipa::path(
+    post,
+    path = "/api/v1/signers/{signer}/pause",
+    tag = "signers",
+    operation_id = "pauseSigner",
+    params(("signer" = AddressText, Path, description = "The address")),
+    request_body = PauseBody,
+    responses((status = 200, description = "The signer, paused", body = Signer), Problems),
+    security(("key" = ["operate"])),
+)]
+pub(super) async fn pause(
+    State(served): State<Arc<Served>>,
+    Operator(caller): Operator,
+    Segment(signer): Segment,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let change = PauseChange::Pause(PauseReason::Operator);
+    changed(served, caller, &signer, &headers, body, change).await
+}
+
+/// Give nonces again
+///
+/// A hold after a failover of the database stays: `paused` in the answer says so.
+#[utoipa::path(
+    post,
+    path = "/api/v1/signers/{signer}/resume",
+    tag = "signers",
+    operation_id = "resumeSigner",
+    params(("signer" = AddressText, Path, description = "The address")),
+    request_body = PauseBody,
+    responses((status = 200, description = "The signer", body = Signer), Problems),
+    security(("key" = ["operate"])),
+)]
+pub(super) async fn resume(
+    State(served): State<Arc<Served>>,
+    Operator(caller): Operator,
+    Segment(signer): Segment,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    changed(served, caller, &signer, &headers, body, PauseChange::Resume).await
+}
+
+async fn changed(
+    served: Arc<Served>,
+    caller: Caller,
+    signer: &str,
+    headers: &HeaderMap,
+    body: Body,
+    change: PauseChange,
+) -> Result<Response, Problem> {
+    let limits = &served.limits;
+    let bytes = body::read(body, headers, limits.body_bytes, limits.body_timeout).await?;
+    let (lane, reason) = read(&served, &caller, signer, body::text(&bytes)?)?;
+    let audit = Audit {
+        by: caller.name.to_string(),
+        reason,
+        details: None,
+    };
+    // What is told of the signer is read before the change: after it nothing may fail any more.
+    let before = view(&served, lane).await?;
+    let signer = describe(&served, before.clone()).await?;
+    let task = tokio::spawn(write(Arc::clone(&served), before, change, audit).in_current_span());
+    let unknown = || Problem::new(Code::OutcomeUnknown);
+    let written = timeout(limits.request_timeout, task).await;
+    let paused = written.map_err(|_| unknown())?.map_err(|_| unknown())??;
+    Ok(json::answer(StatusCode::OK, &signer.paused(paused)))
+}
+
+fn read(
+    served: &Served,
+    caller: &Caller,
+    signer: &str,
+    text: &str,
+) -> Result<(Lane, String), Problem> {
+    let given: Given<PauseBody<'_>> =
+        serde_json::from_str(text).map_err(|error| body::malformed(&error))?;
+    let mut faults = Faults::default();
+    let signer = faults.read("signer", Some(signer), amount::address);
+    let body = faults.required("body", given).unwrap_or_default();
+    for (field, detail) in body.extras.0 {
+        faults.add(&field, detail);
+    }
+    let chain = faults.text("chain", body.chain);
+    let chain = served.chains.choose(chain.as_deref(), &mut faults);
+    let reason = faults.required("reason", body.reason).map(|text| text.0);
+    let reason = faults.read("reason", reason.as_deref(), reason_of);
+    faults.check()?;
+    let signer = signer.expect("what cannot be read is a fault");
+    caller.check(signer)?;
+    let chain = chain.known()?.id;
+    let reason = reason.expect("what cannot be read is a fault");
+    Ok((Lane { chain, signer }, reason))
+}
+
+fn reason_of(text: &str) -> Result<String, String> {
+    let fits = !text.trim().is_empty() && text.len() <= AUDIT_BYTES_MAX && !text.contains('\0');
+    if fits {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("must be 1 to {AUDIT_BYTES_MAX} bytes of text"))
+    }
+}
+
+async fn write(
+    served: Arc<Served>,
+    lane: LaneView,
+    change: PauseChange,
+    audit: Audit,
+) -> Result<Option<PauseReason>, Problem> {
+    let node = &served.node;
+    let answer = node.store().pause(lane.id, change, &audit).await;
+    match answer.map_err(|error| Problem::unwritten(&error))? {
+        Paused::Now(paused) => {
+            let (signer, node_id) = (lane.lane.signer, node.holder().node.as_str());
+            let now = paused.map(PauseReason::word);
+            tracing::info!(%signer, node_id, by = audit.by, reason = audit.reason, paused = now, "an operator changed the pause of a lane");
+            Ok(paused)
+        }
+        Paused::UnknownLane => Err(Problem::new(Code::UnknownSigner)),
+    }
+}

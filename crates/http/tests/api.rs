@@ -1,0 +1,23 @@
+//! The API against a real node on an embedded store: what it answers, and what is stored.
+
+#![allow(clippy::unwrap_used)] // A test may stop at any surprise.
+
+mod api {
+    pub(crate) mod world;
+    pub(crate) mod sabotage;
+    pub(crate) mod chain_steps;
+    mod creating;
+    mod wrong_fields;
+    mod batches;
+    mod reading;
+    mod pages;
+    mod feed;
+    mod signers;
+    mod access;
+    mod outages;
+    mod envelope;
+    mod description;
+    mod fuzz;
+    mod forwarding;
+    mod serving;
+}

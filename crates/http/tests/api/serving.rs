@@ -1,0 +1,114 @@
+//! Real connections: stopping in order, and clients that go away.
+
+use std::time::Duration;
+
+use fencepost_http::serve;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout};
+
+use super::sabotage::{Fault, Sabotage};
+use super::world::{World, payment};
+
+async fn connect(listener: &TcpListener) -> TcpStream {
+    TcpStream::connect(listener.local_addr().unwrap())
+        .await
+        .unwrap()
+}
+
+fn post(body: &str) -> String {
+    let length = body.len();
+    format!("POST /api/v1/tx HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{body}")
+}
+
+#[tokio::test]
+async fn a_stop_ends_long_polls_and_idle_connections_at_once() {
+    let world = World::new();
+    let server = world.server().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (mut idle, mut polling) = (connect(&listener).await, connect(&listener).await);
+    let (stop, stopped) = oneshot::channel::<()>();
+    let stopping = async move { drop(stopped.await) };
+    let serving = tokio::spawn(serve(world.api(&server), listener, stopping));
+    idle.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")
+        .await
+        .unwrap();
+    let mut buffer = [0; 1024];
+    assert!(idle.read(&mut buffer).await.unwrap() > 0);
+    let poll = "GET /api/v1/tx/completions?wait=30 HTTP/1.1\r\nHost: x\r\n\r\n";
+    polling.write_all(poll.as_bytes()).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let began = Instant::now();
+    server.node.drain();
+    stop.send(()).unwrap();
+    timeout(Duration::from_secs(5), serving)
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap();
+    assert!(
+        began.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        began.elapsed()
+    );
+    let mut answer = String::new();
+    polling.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    assert!(answer.contains("\"completions\":[]"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_stop_waits_for_the_answers_in_hand() {
+    let (world, sabotage) = Sabotage::world();
+    let server = world.server().await;
+    server.create(&payment(0)).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut client = connect(&listener).await;
+    let (stop, stopped) = oneshot::channel::<()>();
+    let stopping = async move { drop(stopped.await) };
+    let serving = tokio::spawn(serve(world.api(&server), listener, stopping));
+    sabotage.slow("create", Duration::from_millis(300));
+    client
+        .write_all(post(&payment(1).to_string()).as_bytes())
+        .await
+        .unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    stop.send(()).unwrap();
+    timeout(Duration::from_secs(5), serving)
+        .await
+        .unwrap()
+        .unwrap()
+        .unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 202 Accepted"), "{answer}");
+    assert_eq!(server.rows().await.len(), 2);
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_stops_nothing_half_way() {
+    let (world, sabotage) = Sabotage::world();
+    let server = world.server().await;
+    server.create(&payment(0)).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut client = connect(&listener).await;
+    tokio::spawn(serve(world.api(&server), listener, std::future::pending()));
+    sabotage.slow("create", Duration::from_millis(300));
+    client
+        .write_all(post(&json!(payment(1)).to_string()).as_bytes())
+        .await
+        .unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    drop(client);
+    let stored = async {
+        while server.rows().await.len() < 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(Duration::from_secs(5), stored).await.unwrap();
+    sabotage.repair();
+    sabotage.fail("find", Fault::Away);
+    assert_eq!(server.create(&payment(2)).await["nonce"], 2);
+}

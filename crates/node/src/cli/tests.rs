@@ -1,0 +1,87 @@
+//! The command line as it is typed.
+
+use clap::{CommandFactory, Parser};
+
+use super::{Cli, Command};
+
+fn parse(line: &str) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(std::iter::once("fencepost").chain(line.split(' ')))
+}
+
+#[test]
+fn it_is_well_made() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn every_verb_and_argument_has_a_help_text() {
+    fn check(command: &clap::Command) {
+        assert!(command.get_about().is_some(), "{}", command.get_name());
+        for argument in command.get_arguments() {
+            let name = format!("{} {}", command.get_name(), argument.get_id());
+            assert!(argument.get_help().is_some(), "{name}");
+        }
+        command.get_subcommands().for_each(check);
+    }
+    check(&Cli::command());
+}
+
+#[test]
+fn every_verb_is_understood() {
+    for line in [
+        "serve",
+        "serve --config a.toml --log debug",
+        "migrate -c a.toml",
+        "config check",
+        "config print --config a.toml",
+        "tx send --signer 0x1 --to 0x2 --value 1 --request-id a --meta {} --json",
+        "tx get 0190-7",
+        "tx get --request-id a --signer 0x1",
+        "tx get --hash 0x3",
+        "tx get --nonce 7 --signer 0x1 --chain main",
+        "tx list --state QUEUED --limit 5",
+        "tx watch 0190-7 --timeout 5m",
+        "signers list --url http://a:1 --json",
+        "signers show 0x1",
+        "signers pause 0x1 --reason audit --chain main",
+        "signers resume 0x1 --reason done",
+        "completions tail --after 7 --follow",
+        "version",
+    ] {
+        assert!(parse(line).is_ok(), "{line}");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    for line in [
+        "",
+        "run",
+        "tx get",
+        "tx get 0190-7 --hash 0x3",
+        "tx get --nonce 7",
+        "tx send",
+        "tx send --signer 0x1 --gas-price 1 --max-fee-per-gas 1",
+        "tx send --signer 0x1 --meta {",
+        "tx watch 0190-7 --timeout soon",
+        "signers pause 0x1",
+        "completions tail --after x",
+    ] {
+        assert_eq!(
+            parse(line).err().map(|error| error.exit_code()),
+            Some(2),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn a_configuration_is_looked_for_where_one_would_look() {
+    let Ok(Cli { command }) = parse("serve --config a.toml") else {
+        panic!("it is understood");
+    };
+    let Command::Serve(what) = command else {
+        panic!("it is serve");
+    };
+    assert_eq!(what.from.config.to_str(), Some("a.toml"));
+}

@@ -1,0 +1,122 @@
+//! A client of a running node: the verbs of the command line that ask over HTTP.
+
+pub(crate) mod tx;
+pub(crate) mod signers;
+pub(crate) mod completions;
+mod refusal;
+mod table;
+
+use std::time::Duration;
+
+use reqwest::redirect::Policy;
+use reqwest::{Method, RequestBuilder};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+use url::Url;
+
+use crate::cli::{API_KEY, Remote};
+use crate::config::environment::Environment;
+use crate::failure::Failure;
+use crate::output::print;
+
+/// Longer than a node takes to answer, long polls included.
+const PATIENCE: Duration = Duration::from_secs(45);
+
+/// A query: names and values.
+type Query<'a> = [(&'a str, Option<String>)];
+
+/// One node, and how its answers are shown.
+pub(crate) struct Client {
+    http: reqwest::Client,
+    base: Url,
+    key: Option<SecretString>,
+    json: bool,
+}
+
+impl Client {
+    pub(crate) fn new(remote: &Remote, environment: &Environment) -> Result<Self, Failure> {
+        let unusable = |why: String| Failure::Usage(format!("--url {}: {why}", remote.url));
+        let base = Url::parse(&remote.url).map_err(|error| unusable(error.to_string()))?;
+        if !matches!(base.scheme(), "http" | "https") {
+            return Err(unusable("must begin with http:// or https://".to_owned()));
+        }
+        // Whoever was first has chosen the same one.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let http = reqwest::Client::builder()
+            .timeout(PATIENCE)
+            // Nodes are asked directly, and never send a key elsewhere.
+            .no_proxy()
+            .redirect(Policy::none())
+            .build()
+            .map_err(|error| Failure::new("no HTTP client", error))?;
+        Ok(Self {
+            http,
+            base,
+            key: key(remote, environment)?,
+            json: remote.json,
+        })
+    }
+
+    /// Asks for something; the answer is its body.
+    async fn get(&self, path: &[&str], query: &Query<'_>) -> Result<String, Failure> {
+        let given: Vec<_> = query.iter().filter(|(_, value)| value.is_some()).collect();
+        self.ask(self.request(Method::GET, path).query(&given))
+            .await
+    }
+
+    /// Has something done; the answer is its body.
+    async fn post(&self, path: &[&str], body: &Value) -> Result<String, Failure> {
+        self.ask(self.request(Method::POST, path).json(body)).await
+    }
+
+    fn request(&self, method: Method, path: &[&str]) -> RequestBuilder {
+        let mut url = self.base.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(["api", "v1"]).extend(path);
+        }
+        let request = self.http.request(method, url);
+        match &self.key {
+            Some(key) => request.bearer_auth(key.expose_secret()),
+            None => request,
+        }
+    }
+
+    async fn ask(&self, request: RequestBuilder) -> Result<String, Failure> {
+        let unreached = |error: reqwest::Error| {
+            let doing = format!("{} does not answer", self.base);
+            Failure::new(doing, error.without_url())
+        };
+        let response = request.send().await.map_err(unreached)?;
+        let status = response.status();
+        let body = response.text().await.map_err(unreached)?;
+        if status.is_success() {
+            return Ok(body);
+        }
+        Err(Failure::Refused(refusal::told(status, &body)))
+    }
+
+    /// Shows an answer: as it came, or as a table.
+    fn show(&self, body: &str, table: impl FnOnce(&Value) -> String) -> Result<(), Failure> {
+        if self.json {
+            return print(body);
+        }
+        print(&table(&read(body)?))
+    }
+}
+
+/// The API key. Only the usual variable may be missing: a node on a loopback address needs none.
+fn key(remote: &Remote, environment: &Environment) -> Result<Option<SecretString>, Failure> {
+    let name = &remote.key_env;
+    match environment.get(name).filter(|key| !key.is_empty()) {
+        Some(key) => Ok(Some(SecretString::from(key))),
+        None if name == API_KEY => Ok(None),
+        None => Err(Failure::Usage(format!(
+            "--key-env {name}: the variable is not set"
+        ))),
+    }
+}
+
+/// An answer as a value.
+fn read(body: &str) -> Result<Value, Failure> {
+    serde_json::from_str(body).map_err(|error| Failure::new("the answer is not JSON", error))
+}

@@ -1,0 +1,177 @@
+//! The configuration: one TOML file and the environment above it. Every mistake is found in one pass
+//! and reported with its path; what is not known is refused. What `serve` needs beyond a readable
+//! file is in [`serving`].
+
+pub(crate) mod problem;
+pub(crate) mod environment;
+mod path;
+mod value;
+mod section;
+mod keys;
+mod endpoint;
+pub(crate) mod node;
+pub(crate) mod store;
+pub(crate) mod chain;
+mod signer;
+mod flow;
+mod sending;
+pub(crate) mod serving;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use fencepost_app::settings::{NotLeader, Settings};
+use toml::Table;
+
+use chain::Chain;
+use environment::Environment;
+use node::Node;
+use problem::{Problem, Problems};
+use section::{Findings, Section};
+use signer::Signer;
+use store::{Place, Store};
+
+/// A configuration without mistakes.
+pub(crate) struct Config {
+    pub(crate) node: Node,
+    pub(crate) store: Store,
+    pub(crate) chains: Vec<Chain>,
+    pub(crate) signers: Vec<Signer>,
+    pub(crate) settings: Settings,
+    pub(crate) keys_file: Option<PathBuf>,
+    /// What works but is most likely not wanted.
+    pub(crate) warnings: Vec<Problem>,
+    shown: Table,
+}
+
+impl Config {
+    /// Reads a file, with the environment above it.
+    pub(crate) fn load(file: &Path, environment: &Environment) -> Result<Self, Problems> {
+        let unreadable = |error| Problem::new(file.display(), format!("cannot be read: {error}"));
+        let text = std::fs::read_to_string(file).map_err(unreadable)?;
+        Self::parse(&text, environment).map_err(|problems| named(problems, file))
+    }
+
+    /// Reads the text of a file. A mistake in its syntax has no path.
+    pub(crate) fn parse(text: &str, environment: &Environment) -> Result<Self, Problems> {
+        let file: Table = text
+            .parse()
+            .map_err(|error: toml::de::Error| Problem::new("", syntax(text, &error)))?;
+        let mut findings = Findings::default();
+        let (drafted, shown) = Section::root(file, environment, &mut findings, Draft::read);
+        strangers(environment, &mut findings);
+        let Findings {
+            problems, warnings, ..
+        } = findings;
+        if let (Some(config), []) = (drafted.finish(warnings, shown), problems.as_slice()) {
+            return Ok(config);
+        }
+        Err(Problems(problems))
+    }
+
+    /// The effective values as TOML, without secrets.
+    pub(crate) fn print(&self) -> String {
+        toml::to_string(&self.shown).expect("a table of plain values is TOML")
+    }
+}
+
+/// What was read, before it is known whether it is good.
+struct Draft {
+    node: Option<Node>,
+    store: Store,
+    chains: Vec<Option<Chain>>,
+    signers: Vec<Signer>,
+    settings: Settings,
+    keys_file: String,
+}
+
+impl Draft {
+    fn read(from: &mut Section<'_>) -> Self {
+        let node = from.section("node", Node::read);
+        // Read ahead of the store, whose limits depend on it; shown where it was read.
+        let settings = flow::read(from);
+        let store = from.section("store", |from| Store::read(from, settings.lease.duration));
+        let chains = from.each("chain", Chain::read);
+        chain::check(from, &chains);
+        let signers = from.each("signer", |from| Signer::read(from, &chains));
+        signer::check(from, &signers, &chains);
+        sending::read(from);
+        let keys_file = from.section("auth", |from| from.text("keys_file", String::new()));
+        let draft = Self {
+            node,
+            store,
+            chains,
+            signers,
+            settings,
+            keys_file,
+        };
+        draft.warn(from);
+        draft
+    }
+
+    fn warn(&self, from: &mut Section<'_>) {
+        if self.signers.is_empty() {
+            from.warn("signer", "without a [[signer]] no request can be accepted");
+        }
+        let Some(node) = &self.node else { return };
+        let several = matches!(self.store.place, Place::Postgres(_));
+        let forwards = self.settings.not_leader == NotLeader::Forward;
+        if several && forwards && node.cluster_secret_env.is_none() {
+            let why = "without it nothing is forwarded between nodes: a request for a lane that \
+                       another node leads waits in the queue";
+            from.warn("node.cluster_secret_env", why);
+        }
+        if several && node.advertise.is_none() && node.listen.ip().is_unspecified() {
+            let listen = node.listen;
+            let why = format!("is needed for several nodes: others cannot reach {listen}");
+            from.warn("node.advertise", why);
+        }
+    }
+
+    fn finish(self, warnings: Vec<Problem>, shown: Table) -> Option<Config> {
+        Some(Config {
+            node: self.node?,
+            store: self.store,
+            chains: self.chains.into_iter().collect::<Option<_>>()?,
+            signers: self.signers,
+            settings: self.settings,
+            keys_file: (!self.keys_file.is_empty()).then(|| PathBuf::from(self.keys_file)),
+            warnings,
+            shown,
+        })
+    }
+}
+
+/// Variables that would set a key that does not exist are refused like unknown keys.
+fn strangers(environment: &Environment, findings: &mut Findings) {
+    let (names, unreadable) = environment.overrides();
+    for name in names {
+        if !findings.variables.contains(name) {
+            let why = "sets no key there is; `fencepost config print` shows all keys";
+            findings.problems.push(Problem::new(name, why));
+        }
+    }
+    findings.problems.extend(unreadable);
+}
+
+/// Where and what. The line itself may hold a secret and is not repeated.
+fn syntax(text: &str, error: &toml::de::Error) -> String {
+    let start = error.span().map_or(0, |span| span.start.min(text.len()));
+    let line = text.as_bytes()[..start]
+        .iter()
+        .filter(|byte| **byte == b'\n')
+        .count()
+        + 1;
+    format!("line {line}: {}", error.message())
+}
+
+/// A mistake without a path is one in the file's syntax.
+fn named(Problems(problems): Problems, file: &Path) -> Problems {
+    let name = |problem: Problem| match problem.path.as_str() {
+        "" => Problem::new(file.display(), problem.why),
+        _ => problem,
+    };
+    Problems(problems.into_iter().map(name).collect())
+}

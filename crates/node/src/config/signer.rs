@@ -1,0 +1,159 @@
+//! `[[signer]]`: the addresses we send from, and where their keys are.
+
+use std::collections::HashSet;
+
+use fencepost_domain::Address;
+
+use super::chain::Chain;
+use super::endpoint::Endpoint;
+use super::section::Section;
+use super::value::Text;
+
+/// One mnemonic makes no more addresses than this; more is a mistake in the number.
+const COUNT_MAX: u64 = 10_000;
+/// More in flight than any pool keeps is no limit.
+const IN_FLIGHT_MAX: usize = 1_000_000;
+
+/// An address we send from.
+pub(crate) struct Signer {
+    /// Absent where only its key could tell.
+    pub(crate) address: Option<Address>,
+    /// The key's own key in the configuration, such as `key.env`; none for an address that is only
+    /// watched.
+    pub(crate) key: Option<&'static str>,
+    pub(crate) chains: Vec<String>,
+    /// How many may hold a nonce without being in a block; none is no limit.
+    pub(crate) max_in_flight: Option<usize>,
+}
+
+impl Signer {
+    /// Where only one chain is configured, it is the one that is meant.
+    pub(super) fn read(from: &mut Section<'_>, chains_there: &[Option<Chain>]) -> Self {
+        let address: Option<Address> = from.optional("address");
+        let mut chains: Vec<String> = from.list("chains");
+        if let ([], [Some(only)]) = (chains.as_slice(), chains_there) {
+            chains.push(only.name.clone());
+            from.show("chains", chains.clone().into());
+        }
+        let max_in_flight = from.count("max_in_flight", 0, 0..=IN_FLIGHT_MAX);
+        let key = from.section("key", Key::read);
+        key.check(from, address.is_some());
+        Self {
+            address,
+            key: key.form(),
+            chains,
+            max_in_flight: (max_in_flight > 0).then_some(max_in_flight),
+        }
+    }
+}
+
+/// Which keys of `key` are given.
+struct Key {
+    forms: Vec<&'static str>,
+    has_password: bool,
+    count: Option<u64>,
+}
+
+impl Key {
+    fn read(from: &mut Section<'_>) -> Self {
+        let env = from.optional::<String>("env").map(|_| "key.env");
+        let keystore = from.optional::<String>("keystore").map(|_| "key.keystore");
+        let has_password = from.optional::<String>("password_file").is_some();
+        let remote = from.optional::<Endpoint>("remote").map(|_| "key.remote");
+        let mnemonic = from
+            .optional::<String>("mnemonic_env")
+            .map(|_| "key.mnemonic_env");
+        let count = from.optional_number("count", 1..=COUNT_MAX);
+        let forms = [env, keystore, remote, mnemonic]
+            .into_iter()
+            .flatten()
+            .collect();
+        Self {
+            forms,
+            has_password,
+            count,
+        }
+    }
+
+    fn form(&self) -> Option<&'static str> {
+        self.forms.first().copied()
+    }
+
+    fn check(&self, from: &mut Section<'_>, has_address: bool) {
+        if self.forms.len() > 1 {
+            let all = self.forms.join(" and ");
+            from.refuse(
+                "key",
+                format!("one key of each signer: {all} exclude each other"),
+            );
+            return;
+        }
+        let form = self.form();
+        let wants_password = form == Some("key.keystore");
+        if wants_password && !self.has_password {
+            from.refuse("key.password_file", "is needed beside key.keystore");
+        }
+        if !wants_password && self.has_password {
+            from.refuse(
+                "key.password_file",
+                "belongs to key.keystore, which is not there",
+            );
+        }
+        let is_mnemonic = form == Some("key.mnemonic_env");
+        if !is_mnemonic && self.count.is_some() {
+            from.refuse(
+                "key.count",
+                "belongs to key.mnemonic_env, which is not there",
+            );
+        }
+        if is_mnemonic && has_address {
+            from.refuse(
+                "address",
+                "cannot stand beside key.mnemonic_env, which makes its own",
+            );
+        }
+        if form == Some("key.remote") && !has_address {
+            from.refuse_missing("address");
+        }
+        if form.is_none() && !has_address {
+            from.refuse_missing("address");
+        }
+    }
+}
+
+/// Each names chains that exist, and no lane is named twice.
+pub(super) fn check(from: &mut Section<'_>, signers: &[Signer], chains: &[Option<Chain>]) {
+    // A chain that could not be read may be the one that is meant.
+    let Some(chains) = chains
+        .iter()
+        .map(|chain| chain.as_ref())
+        .collect::<Option<Vec<_>>>()
+    else {
+        return;
+    };
+    if chains.is_empty() {
+        return;
+    }
+    let names: Vec<&str> = chains.iter().map(|chain| chain.name.as_str()).collect();
+    let mut lanes = HashSet::new();
+    for (place, signer) in signers.iter().enumerate() {
+        if signer.chains.is_empty() {
+            from.refuse_missing(&format!("signer[{place}].chains"));
+        }
+        for (n, name) in signer.chains.iter().enumerate() {
+            let at = format!("signer[{place}].chains[{n}]");
+            if !names.contains(&name.as_str()) {
+                let all = names.join(", ");
+                from.refuse(
+                    &at,
+                    format!("{name:?} is no configured chain; there is: {all}"),
+                );
+            } else if let Some(address) = signer.address
+                && !lanes.insert((address, name.clone()))
+            {
+                let address = address.show();
+                from.refuse(&at, format!("{address} is on {name:?} twice"));
+            }
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Nodes as processes, on one database. Dropping one kills it.
+
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use fencepost_testkit::postgres::connect;
+use fencepost_testkit::wait;
+use reqwest::{Client, StatusCode};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::oneshot;
+
+/// Short, so that a failover is seen soon.
+pub(crate) const LEASE: Duration = Duration::from_secs(3);
+pub(crate) const SKEW: Duration = Duration::from_millis(200);
+/// How long a request may take to be forwarded.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(1);
+
+/// What all nodes share.
+pub(crate) struct Fleet {
+    store: String,
+    home: TempDir,
+    /// Further lines of the configuration, by section.
+    more: String,
+    pub(crate) http: Client,
+}
+
+/// One process.
+pub(crate) struct Member {
+    pub(crate) url: String,
+    child: Child,
+    log: Arc<Mutex<Vec<Value>>>,
+    http: Client,
+}
+
+/// An answer of the API.
+#[derive(Debug, Clone)]
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    pub(crate) body: Value,
+}
+
+impl Answer {
+    pub(crate) fn is_accepted(&self) -> bool {
+        [StatusCode::ACCEPTED, StatusCode::OK].contains(&self.status)
+    }
+
+    pub(crate) fn tx(&self) -> String {
+        self.body["txId"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+/// The n-th signer.
+pub(crate) fn signer(n: u8) -> String {
+    format!("0x{}", format!("{n:02x}").repeat(20))
+}
+
+pub(crate) fn request(signer_n: u8, name: Option<&str>) -> Value {
+    json!({
+        "signer": signer(signer_n),
+        "requestId": name,
+        "payload": { "to": signer(0x99), "value": "1" },
+    })
+}
+
+impl Fleet {
+    pub(crate) fn new(store: String) -> Result<Self> {
+        // Another test of this process may have chosen it before.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        Ok(Self {
+            store,
+            home: TempDir::new()?,
+            more: String::new(),
+            http: Client::builder().timeout(Duration::from_secs(30)).build()?,
+        })
+    }
+
+    pub(crate) fn with(self, more: &str) -> Self {
+        Self {
+            more: more.to_owned(),
+            ..self
+        }
+    }
+
+    fn config(&self, id: &str) -> Result<PathBuf> {
+        let signers: Vec<String> = (1..=4)
+            .map(|n| {
+                format!(
+                    "[[signer]]\nchains = [\"main\"]\naddress = \"{}\"\n",
+                    signer(n)
+                )
+            })
+            .collect();
+        let text = format!(
+            "[node]\nid = \"{id}\"\nlisten = \"127.0.0.1:0\"\ncluster_secret_env = \"CLUSTER_SECRET\"\n\
+             [store]\nurl = \"{}\"\nstatement_timeout = \"1s\"\n\
+             [[chain]]\nname = \"main\"\nid = 1\nrpc = [\"http://127.0.0.1:1\"]\n{}\
+             [lease]\nduration = \"{}ms\"\nrenew_interval = \"500ms\"\nclock_skew_allowance = \"{}ms\"\n\
+             [nonce]\nchain_query = false\n[routing]\ndeadline = \"{}ms\"\n{}",
+            self.store,
+            signers.concat(),
+            LEASE.as_millis(),
+            SKEW.as_millis(),
+            DEADLINE.as_millis(),
+            self.more,
+        );
+        let file = self.home.path().join(format!("{id}.toml"));
+        std::fs::write(&file, text)?;
+        Ok(file)
+    }
+
+    /// Starts a node and waits until it is ready.
+    pub(crate) async fn start(&self, id: &str) -> Result<Member> {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_fencepost"))
+            .args(["serve", "--config"])
+            .arg(self.config(id)?)
+            .env(
+                "CLUSTER_SECRET",
+                "a secret that all nodes of the cluster share",
+            )
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()?;
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let lines = BufReader::new(child.stderr.take().context("its log")?).lines();
+        let (ready, listening) = oneshot::channel();
+        tokio::spawn(keep_log(lines, Arc::clone(&log), ready));
+        let listening = tokio::time::timeout(wait::PATIENCE, listening).await;
+        let Ok(Ok(listening)) = listening else {
+            bail!("{id} never became ready: {:?}", log.lock().unwrap());
+        };
+        Ok(Member {
+            url: format!("http://{listening}"),
+            child,
+            log,
+            http: self.http.clone(),
+        })
+    }
+
+    pub(crate) async fn three(&self) -> Result<[Member; 3]> {
+        Ok([
+            self.start("a").await?,
+            self.start("b").await?,
+            self.start("c").await?,
+        ])
+    }
+
+    /// One number of the database.
+    pub(crate) async fn number(&self, sql: &str) -> Result<i64> {
+        Ok(connect(&self.store)
+            .await?
+            .query_one(sql, &[])
+            .await?
+            .get(0))
+    }
+
+    /// The nonces of a signer's transactions, in order of arrival; null for those that wait.
+    pub(crate) async fn nonces(&self, n: u8) -> Result<Vec<Option<i64>>> {
+        let sql = "SELECT m.nonce FROM managed_tx m JOIN signer_lease l USING (lane_id)
+                    WHERE l.signer = decode($1, 'hex') ORDER BY m.nonce";
+        let client = connect(&self.store).await?;
+        let hex = signer(n).trim_start_matches("0x").to_owned();
+        let rows = client.query(sql, &[&hex]).await?;
+        Ok(rows.iter().map(|row| row.get(0)).collect())
+    }
+
+    /// Waits until all of a signer's transactions have their nonces, and each nonce from 0 is there once.
+    pub(crate) async fn all_allocated(&self, n: u8, count: usize) -> Result<()> {
+        wait::until("all have their nonces", || async {
+            let nonces = self.nonces(n).await?;
+            Ok(nonces.iter().all(Option::is_some).then_some(()))
+        })
+        .await?;
+        let nonces: Option<Vec<i64>> = self.nonces(n).await?.into_iter().collect();
+        let expected: Vec<i64> = (0..i64::try_from(count)?).collect();
+        ensure!(nonces.as_ref() == Some(&expected), "{nonces:?}");
+        Ok(())
+    }
+
+    /// Who leads a signer's lane, by the database's clock.
+    pub(crate) async fn leader(&self, n: u8) -> Result<Option<String>> {
+        let sql = "SELECT owner_node FROM signer_lease
+                    WHERE signer = decode($1, 'hex') AND expires_at > clock_timestamp()";
+        let client = connect(&self.store).await?;
+        let hex = signer(n).trim_start_matches("0x").to_owned();
+        let row = client.query_opt(sql, &[&hex]).await?;
+        Ok(row.and_then(|row| row.get(0)))
+    }
+}
+
+async fn keep_log(
+    mut lines: tokio::io::Lines<BufReader<tokio::process::ChildStderr>>,
+    log: Arc<Mutex<Vec<Value>>>,
+    ready: oneshot::Sender<String>,
+) {
+    let mut ready = Some(ready);
+    while let Ok(Some(line)) = lines.next_line().await {
+        let entry: Value = serde_json::from_str(&line).unwrap_or(Value::String(line));
+        if entry["message"] == "ready"
+            && let (Some(listening), Some(ready)) = (entry["listening"].as_str(), ready.take())
+        {
+            let _ = ready.send(listening.to_owned());
+        }
+        log.lock().unwrap().push(entry);
+    }
+}
+
+impl Member {
+    pub(crate) async fn post(&self, body: &Value) -> reqwest::Result<Answer> {
+        let sent = self.http.post(format!("{}/api/v1/tx", self.url)).json(body);
+        answer(sent.send().await?).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> reqwest::Result<Answer> {
+        answer(self.http.get(format!("{}{path}", self.url)).send().await?).await
+    }
+
+    /// The value of a meter, by the beginning of its line.
+    pub(crate) async fn meter(&self, line: &str) -> Result<f64> {
+        let text = self
+            .http
+            .get(format!("{}/metrics", self.url))
+            .send()
+            .await?;
+        let text = text.text().await?;
+        let value = text.lines().find_map(|each| each.strip_prefix(line));
+        Ok(value.unwrap_or("0").trim().parse()?)
+    }
+
+    pub(crate) fn signal(&self, name: &str) -> Result<()> {
+        let pid = self.child.id().context("it runs")?;
+        let sent = std::process::Command::new("kill")
+            .args([&format!("-{name}"), &pid.to_string()])
+            .status()?;
+        ensure!(sent.success(), "kill -{name} {pid}");
+        Ok(())
+    }
+
+    pub(crate) async fn kill(mut self) -> Result<()> {
+        Ok(self.child.kill().await?)
+    }
+
+    pub(crate) async fn ended(&mut self) -> Result<ExitStatus> {
+        Ok(tokio::time::timeout(wait::PATIENCE, self.child.wait()).await??)
+    }
+
+    /// Kilobytes of memory that the process holds.
+    pub(crate) fn memory_kb(&self) -> Result<u64> {
+        let pid = self.child.id().context("it runs")?;
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let number = line.context("a line")?.trim().trim_end_matches(" kB");
+        Ok(number.parse()?)
+    }
+
+    /// Whether it has logged this code.
+    pub(crate) fn has_logged(&self, code: &str) -> bool {
+        self.log
+            .lock()
+            .unwrap()
+            .iter()
+            .any(|entry| entry["code"] == code)
+    }
+}
+
+async fn answer(response: reqwest::Response) -> reqwest::Result<Answer> {
+    let status = response.status();
+    let body = response.text().await?;
+    let body = serde_json::from_str(&body).unwrap_or(Value::String(body));
+    Ok(Answer { status, body })
+}

@@ -1,0 +1,100 @@
+//! Clients that post without pause, each request under a name of its own, and come again with the
+//! same name when they got no good answer, as people's code does.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Result;
+use reqwest::Client;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use super::fleet::{Fleet, request};
+
+/// Between two tries of one request.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What clients saw: the transaction of each name, and the longest time without a good answer.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) acked: BTreeMap<String, String>,
+    pub(crate) slowest: Duration,
+    /// Names that were told two different transactions.
+    pub(crate) changed: Vec<String>,
+}
+
+pub(crate) struct Load {
+    clients: JoinSet<Seen>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Load {
+    /// Starts clients that go round these nodes.
+    pub(crate) fn start(fleet: &Fleet, urls: &[&str], clients: usize) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let urls: Vec<String> = urls.iter().map(|url| format!("{url}/api/v1/tx")).collect();
+        let mut set = JoinSet::new();
+        for n in 0..clients {
+            set.spawn(client(
+                n,
+                fleet.http.clone(),
+                urls.clone(),
+                Arc::clone(&stop),
+            ));
+        }
+        Self { clients: set, stop }
+    }
+
+    /// Lets every client finish what it has begun.
+    pub(crate) async fn stop(self) -> Result<Seen> {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut all = Seen::default();
+        for seen in self.clients.join_all().await {
+            all.acked.extend(seen.acked);
+            all.slowest = all.slowest.max(seen.slowest);
+            all.changed.extend(seen.changed);
+        }
+        Ok(all)
+    }
+}
+
+async fn client(n: usize, http: Client, urls: Vec<String>, stop: Arc<AtomicBool>) -> Seen {
+    let mut seen = Seen::default();
+    let mut turn = n;
+    for count in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let name = format!("client-{n}-{count}");
+        let body = request(1, Some(&name));
+        let began = Instant::now();
+        // Twice, so that what was told once is told again.
+        for _ in 0..2 {
+            loop {
+                let url = &urls[turn % urls.len()];
+                turn += 1;
+                if let Some(tx) = post(&http, url, &body).await {
+                    if seen.acked.get(&name).is_some_and(|before| *before != tx) {
+                        seen.changed.push(name.clone());
+                    }
+                    seen.acked.insert(name.clone(), tx);
+                    break;
+                }
+                sleep(PAUSE).await;
+            }
+        }
+        seen.slowest = seen.slowest.max(began.elapsed());
+    }
+    seen
+}
+
+async fn post(http: &Client, url: &str, body: &serde_json::Value) -> Option<String> {
+    let response = http.post(url).json(body).send().await.ok()?;
+    if !response.status().is_success() {
+        return None;
+    }
+    let body: serde_json::Value = response.json().await.ok()?;
+    body["txId"].as_str().map(str::to_owned)
+}

@@ -1,0 +1,184 @@
+//! Processes of the built program: a node of its own in a directory of its own, and commands.
+
+use std::process::{ExitStatus, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+use fencepost_testkit::wait;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt, BufReader, sink};
+use tokio::process::{Child, ChildStderr, Command};
+use tokio::time::timeout;
+
+pub(crate) const SIGNER: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
+
+fn fencepost(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fencepost"));
+    command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    // What the caller has set is not part of the test.
+    for name in [
+        "FENCEPOST_URL",
+        "FENCEPOST_API_KEY",
+        "FENCEPOST_CONFIG",
+        "RUST_LOG",
+    ] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Runs a command to its end: its exit code, and all that it said.
+pub(crate) async fn run(arguments: &[&str]) -> Result<(Option<i32>, String)> {
+    let ended = timeout(wait::PATIENCE, fencepost(arguments).output()).await??;
+    let said = [ended.stdout, ended.stderr].concat();
+    Ok((ended.status.code(), String::from_utf8(said)?))
+}
+
+pub(crate) fn client() -> reqwest::Client {
+    // Another test may have been first.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder()
+        .no_proxy()
+        .timeout(wait::PATIENCE)
+        .build()
+        .unwrap()
+}
+
+/// A directory with a configuration.
+pub(crate) struct Home(TempDir);
+
+impl Home {
+    /// With a store in it.
+    pub(crate) fn new() -> Result<Self> {
+        let home = Self(TempDir::new()?);
+        let store = home.0.path().join("fencepost.db");
+        home.write(&format!("sqlite://{}", store.display()))?;
+        Ok(home)
+    }
+
+    /// With a store elsewhere.
+    pub(crate) fn on(store: &str) -> Result<Self> {
+        let home = Self(TempDir::new()?);
+        home.write(store)?;
+        Ok(home)
+    }
+
+    fn write(&self, store: &str) -> Result<()> {
+        let text = format!(
+            "nonce.chain_query = false\nstore.url = \"{store}\"\n\
+             chain = [{{ name = \"main\", id = 1 }}]\n\
+             signer = [{{ address = \"{SIGNER}\" }}]\n",
+        );
+        Ok(std::fs::write(self.config(), text)?)
+    }
+
+    pub(crate) fn config(&self) -> String {
+        self.0.path().join("fencepost.toml").display().to_string()
+    }
+
+    /// Adds lines to the configuration.
+    pub(crate) fn add(&self, lines: &str) -> Result<()> {
+        let text = std::fs::read_to_string(self.config())?;
+        Ok(std::fs::write(self.config(), format!("{text}{lines}\n"))?)
+    }
+
+    pub(crate) fn has_store(&self) -> bool {
+        self.0.path().join("fencepost.db").exists()
+    }
+
+    /// A node on any free port, ready.
+    pub(crate) async fn serve(&self) -> Result<Node> {
+        let (node, mut log) = self.serve_with_log().await?;
+        // A log that nobody reads would fill its pipe and stop the node.
+        tokio::spawn(async move { tokio::io::copy(&mut log, &mut sink()).await });
+        Ok(node)
+    }
+
+    /// The same, with its log behind the line that it is ready.
+    pub(crate) async fn serve_with_log(&self) -> Result<(Node, BufReader<ChildStderr>)> {
+        let mut child = fencepost(&["serve", "--config", &self.config()])
+            .env("FENCEPOST__NODE__LISTEN", "127.0.0.1:0")
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let log = child.stderr.take().context("its log")?;
+        let mut log = BufReader::new(log);
+        let url = timeout(wait::PATIENCE, ready(&mut log)).await??;
+        Ok((Node { url, child }, log))
+    }
+}
+
+/// Waits for the line that says where the node listens.
+async fn ready(log: &mut BufReader<ChildStderr>) -> Result<String> {
+    let mut said = String::new();
+    loop {
+        let begun = said.len();
+        if log.read_line(&mut said).await? == 0 {
+            bail!("it never became ready: {said}");
+        }
+        let entry: Value = serde_json::from_str(&said[begun..])?;
+        if let (true, Some(listening)) = (entry["message"] == "ready", entry["listening"].as_str())
+        {
+            return Ok(format!("http://{listening}"));
+        }
+    }
+}
+
+/// A running node.
+pub(crate) struct Node {
+    pub(crate) url: String,
+    child: Child,
+}
+
+impl Node {
+    pub(crate) async fn get(&self, path: &str) -> Result<Value> {
+        let answer = client().get(format!("{}{path}", self.url)).send().await?;
+        Ok(serde_json::from_str(&answer.text().await?)?)
+    }
+
+    pub(crate) async fn post(&self, request: &Value) -> Result<Value> {
+        let to = format!("{}/api/v1/tx", self.url);
+        let answer = client().post(to).json(request).send().await?;
+        let status = answer.status();
+        let body = answer.text().await?;
+        ensure!(status == 202, "{status} {body}");
+        Ok(serde_json::from_str(&body)?)
+    }
+
+    pub(crate) async fn metrics(&self) -> Result<String> {
+        Ok(client()
+            .get(format!("{}/metrics", self.url))
+            .send()
+            .await?
+            .text()
+            .await?)
+    }
+
+    /// Waits until a meter is there.
+    pub(crate) async fn until_meter(&self, begin: &str) -> Result<String> {
+        wait::until(begin, || async {
+            let metrics = self.metrics().await?;
+            Ok(metrics
+                .lines()
+                .any(|line| line.starts_with(begin))
+                .then_some(metrics))
+        })
+        .await
+    }
+
+    pub(crate) fn signal(&self, name: &str) -> Result<()> {
+        let pid = self.child.id().context("it runs")?.to_string();
+        let sent = std::process::Command::new("kill")
+            .args([&format!("-{name}"), &pid])
+            .status()?;
+        ensure!(sent.success(), "kill -{name} {pid}");
+        Ok(())
+    }
+
+    /// Waits for its end.
+    pub(crate) async fn ended(&mut self) -> Result<ExitStatus> {
+        Ok(timeout(wait::PATIENCE, self.child.wait()).await??)
+    }
+}
