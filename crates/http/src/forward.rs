@@ -148,6 +148,11 @@ async fn answer(mut response: Response) -> Result<Told, Unforwarded> {
         }
         body.extend_from_slice(&chunk);
     }
+    if status.is_client_error() {
+        // It has refused the call itself: nothing of it was put before a worker.
+        let why = format!("it answered {status}");
+        return Err(Unforwarded::NotSent(why.into()));
+    }
     if status != StatusCode::OK {
         return Err(unanswered(format!("it answered {status}").into()));
     }

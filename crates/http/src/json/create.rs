@@ -2,6 +2,8 @@
 
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
+use utoipa::openapi::schema::{AnyOfBuilder, Array, ArrayBuilder};
+use utoipa::openapi::{Ref, RefOr, Schema};
 
 use super::scalar::{AddressText, AmountText, BytesText, Moment, WordText, foreign};
 use crate::given::{Extras, Given, List, Text, object};
@@ -117,8 +119,8 @@ object!(AccessBody {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(as = BatchRequest)]
 pub(crate) struct BatchBody<'a> {
-    /// One for each, in the order in which they get their nonces
-    #[schema(value_type = Vec<CreateBody>, max_items = 1000)]
+    /// In the order in which they get their nonces
+    #[schema(schema_with = requests, required = true)]
     pub(crate) requests: Given<List<&'a RawValue, BATCH_MAX>>,
     #[schema(ignore)]
     pub(crate) extras: Extras,
@@ -127,3 +129,15 @@ pub(crate) struct BatchBody<'a> {
 object!(BatchBody {
     "requests" => requests,
 });
+
+/// A batch takes anything as a request: what is none is refused in its own result.
+fn requests() -> Array {
+    let request = Ref::from_schema_name("CreateRequest");
+    let items = AnyOfBuilder::new().item(request).item(foreign());
+    let about = "What is not a CreateRequest is refused in its own result";
+    ArrayBuilder::new()
+        .items(RefOr::T(Schema::AnyOf(items.build())))
+        .max_items(Some(BATCH_MAX))
+        .description(Some(about))
+        .build()
+}

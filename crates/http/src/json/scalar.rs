@@ -72,8 +72,8 @@ pub(crate) struct AddressText;
 schema!(
     AddressText as "AddressInput",
     text(
-        "An address. Where letters of both cases appear they must be the EIP-55 checksum",
-        "^0x[0-9a-fA-F]{40}$"
+        "An address: lower case, upper case, or both with the EIP-55 checksum",
+        "^0x([0-9a-f]{40}|[0-9A-F]{40}|[0-9a-fA-F]{40})$"
     )
 );
 

@@ -171,6 +171,10 @@ async fn what_was_not_sent_and_what_was_not_answered_are_told_apart() {
     let (_leader, url) = listening(&world, "n1").await;
     let answer = forward(&url).await;
     assert!(matches!(answer, Ok(Verdict::New(_))), "{answer:?}");
+    let stranger = Some(Secret::new("another secret entirely".to_owned()));
+    let stranger = Forwarder::new(stranger, Arc::clone(&world.store) as Arc<dyn Store>);
+    let answer = stranger.forward(&url, lane, &new_tx(), within).await;
+    assert!(matches!(answer, Err(Unforwarded::NotSent(_))), "{answer:?}");
     let unsigned = Forwarder::new(None, Arc::clone(&world.store) as Arc<dyn Store>);
     let answer = unsigned.forward(&url, lane, &new_tx(), within).await;
     assert!(matches!(answer, Err(Unforwarded::NotSent(_))), "{answer:?}");
