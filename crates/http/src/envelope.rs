@@ -38,7 +38,7 @@ pub(crate) async fn wrap(request: Request, next: Next) -> Response {
         tracing::debug!(status = response.status().as_u16(), ?took, "answered");
         response
     };
-    let mut response = answering.instrument(span).await;
+    let mut response = as_problem(answering.instrument(span).await);
     response.headers_mut().insert(REQUEST_ID, id);
     response
 }

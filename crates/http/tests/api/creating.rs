@@ -2,8 +2,9 @@
 
 use axum::body::Body;
 use axum::http::Request;
-use fencepost_app::ports::{Audit, PauseChange, PauseReason, Store};
+use fencepost_app::ports::{Audit, CursorMove, Held, PauseChange, PauseReason, Store};
 use fencepost_app::settings::NotLeader;
+use fencepost_domain::ids::Nonce;
 use fencepost_domain::request::Meta;
 use serde_json::{Value, json};
 
@@ -251,6 +252,37 @@ async fn a_paused_signer_takes_nothing() {
     );
     assert_eq!(reply.json()["requestId"], "a");
     assert!(server.rows().await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signer_without_nonces_takes_nothing() {
+    let server = World::new().server().await;
+    server.create(&payment(1)).await;
+    let lane = server.store.lane(lane_on(1, ALICE)).await.unwrap().unwrap();
+    let raise = CursorMove::Raise {
+        holder: server.node.holder().clone(),
+        held: Held {
+            lane: lane.id,
+            token: lane.token,
+        },
+        to: Nonce::MAX,
+    };
+    let audit = Audit {
+        by: "test".to_owned(),
+        reason: "test".to_owned(),
+        details: None,
+    };
+    server
+        .store
+        .move_cursor(lane.id, &raise, &audit)
+        .await
+        .unwrap();
+    let reply = server.post("/api/v1/tx", &payment(2)).await;
+    assert_eq!(
+        (reply.status, reply.code().as_str()),
+        (409, "nonces_exhausted")
+    );
+    assert_eq!(server.rows().await.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -29,6 +29,7 @@ async fn reads_tell_that_the_store_is_away_silent_or_wrong() {
             (Fault::Lost, "store_unavailable", 503),
             (Fault::Silent, "timed_out", 503),
             (Fault::Corrupt, "internal_error", 500),
+            (Fault::Panic, "internal_error", 500),
         ] {
             sabotage.fail(op, fault);
             let reply = server.get(path).await;

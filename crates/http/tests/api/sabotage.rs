@@ -21,6 +21,8 @@ pub(crate) enum Fault {
     Slow(Duration),
     /// The store finds what was never written.
     Corrupt,
+    /// Our own code is wrong.
+    Panic,
 }
 
 /// Makes every call of these operations fail.
@@ -67,6 +69,7 @@ impl Watcher for Sabotage {
                 Err(StoreError::Corrupt(corrupt))
             }
             Some(Fault::Silent) => std::future::pending().await,
+            Some(Fault::Panic) => panic!("as the test wants it"),
             Some(Fault::Slow(by)) => {
                 tokio::time::sleep(by).await;
                 Ok(())
@@ -78,7 +81,8 @@ impl Watcher for Sabotage {
     async fn after(&self, op: &'static str, _: Duration) -> Result<(), StoreError> {
         match self.fault(op) {
             Some(Fault::Lost) => Err(StoreError::OutcomeUnknown("no reply".into())),
-            Some(Fault::Away | Fault::Silent | Fault::Slow(_) | Fault::Corrupt) | None => Ok(()),
+            Some(Fault::Away | Fault::Silent | Fault::Slow(_) | Fault::Corrupt | Fault::Panic)
+            | None => Ok(()),
         }
     }
 }
