@@ -285,3 +285,30 @@ impl Worker {
         self.refused(held, work.all(), why, "promote").await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fencepost_domain::ids::Token;
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn many_fronts_go_in_several_statements_and_none_is_left_out() {
+        let front = |lane| Front {
+            held: Held {
+                lane: LaneId(lane),
+                token: Token::NONE,
+            },
+            txs: vec![TxId(Uuid::nil()); 1_000],
+            more: true,
+        };
+        let groups = grouped((0..25).map(front).collect());
+        let lanes = groups.iter().flatten().map(|front| front.held.lane.0);
+        assert!(lanes.eq(0..25));
+        for group in &groups {
+            let size: usize = group.iter().map(|front| front.txs.len()).sum();
+            assert!(size <= WRITE_LIMIT_MAX, "{size}");
+        }
+    }
+}

@@ -49,7 +49,7 @@ async fn a_thousand_requests_of_one_signer_over_three_nodes_get_each_nonce_once(
         waiting += usize::from(nonce_of(answer.await.unwrap()).is_none());
     }
     // Those that met an empty throne wait in the queue; the leader takes them up by itself.
-    tokio::time::sleep(std::time::Duration::from_secs(5)).await;
+    world.until_allocated(lane(1)).await;
     let rows = world.rows(lane(1)).await;
     let nonces: BTreeSet<u64> = rows
         .iter()

@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use fencepost_app::lifecycle::accept::Verdict;
 use fencepost_app::ports::{Chain, CountMode, PauseReason};
-use tokio::time::sleep;
 
 use super::chain::Told;
-use super::nodes::{World, accepted, lane, nonce_of, unnamed};
+use super::nodes::{World, accepted, lane, nonce_of, pass, unnamed};
 
 fn world() -> (World, Arc<Told>) {
     let mut world = World::new();
@@ -35,7 +34,7 @@ async fn a_chain_behind_us_takes_nothing_back() {
     let a = world.node("a").await;
     assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(7));
     chain.say(3, true);
-    sleep(Duration::from_mins(1)).await;
+    pass(Duration::from_mins(1)).await;
     assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(8));
     assert_eq!(*chain.asked.lock().unwrap(), 2, "the memory was old");
 }
@@ -47,14 +46,14 @@ async fn a_chain_a_little_ahead_is_believed_when_all_endpoints_agree() {
     let a = world.node("a").await;
     assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(0));
     chain.say(10, false);
-    sleep(Duration::from_mins(1)).await;
+    pass(Duration::from_mins(1)).await;
     assert_eq!(
         nonce_of(a.ask(lane(1), unnamed()).await),
         Some(1),
         "one of them alone is not believed"
     );
     chain.say(10, true);
-    sleep(Duration::from_mins(1)).await;
+    pass(Duration::from_mins(1)).await;
     assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(10));
 }
 
@@ -65,7 +64,7 @@ async fn an_absurd_count_pauses_the_lane_and_changes_nothing() {
     let a = world.node("a").await;
     assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(0));
     chain.say(1_000_000, true);
-    sleep(Duration::from_mins(1)).await;
+    pass(Duration::from_mins(1)).await;
     let paused = Verdict::Paused(PauseReason::CursorJump);
     assert_eq!(a.ask(lane(1), unnamed()).await, paused);
     let view = fencepost_app::ports::Store::lane(&*world.store, lane(1))
@@ -91,10 +90,10 @@ async fn without_the_chain_a_new_lane_waits_and_an_old_one_goes_on() {
     let early = accepted(a.ask(lane(1), unnamed()).await);
     assert_eq!(early.state.nonce(), None, "nobody knows where it stands");
     chain.say(4, true);
-    sleep(Duration::from_secs(1)).await;
+    world.until_allocated(lane(1)).await;
     let nonce = world.record(early.tx).await.state.nonce();
     assert_eq!(nonce.map(fencepost_domain::ids::Nonce::get), Some(4));
     *chain.count.lock().unwrap() = None;
-    sleep(Duration::from_mins(1)).await;
+    pass(Duration::from_mins(1)).await;
     assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(5));
 }

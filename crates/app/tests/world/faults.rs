@@ -26,6 +26,8 @@ enum Fault {
 struct Script {
     faults: Mutex<Vec<(&'static str, Fault)>>,
     held: Mutex<Option<(&'static str, Arc<Semaphore>)>>,
+    /// How many calls were held back so far.
+    waiting: Mutex<u32>,
 }
 
 impl Script {
@@ -43,6 +45,7 @@ impl Watcher for Script {
     async fn before(&self, op: &'static str) -> Result<(), StoreError> {
         let held = self.held.lock().unwrap().clone();
         if let Some((_, leave)) = held.filter(|(of, _)| *of == op) {
+            *self.waiting.lock().unwrap() += 1;
             leave.acquire().await.unwrap().forget();
         }
         match self.take(op, |fault| fault != Fault::Lost) {
@@ -152,7 +155,7 @@ async fn a_leader_that_stands_still_in_a_forward_stores_it_once_all_the_same() {
     );
     *script.held.lock().unwrap() = None;
     leave.add_permits(1);
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    world.until_allocated(lane(1)).await;
     let rows = world.rows(lane(1)).await;
     assert_eq!(rows.len(), 2, "the late leader found it stored: {rows:?}");
     let nonce = world.record(queued.tx).await.state.nonce();
@@ -168,7 +171,11 @@ async fn a_full_desk_says_so_at_once() {
     *script.held.lock().unwrap() = Some(("create", Arc::clone(&leave)));
     let a = world.node("a").await;
     let first = a.put(lane(1), unnamed());
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    world
+        .until("the first is under way", async || {
+            *script.waiting.lock().unwrap() > 0
+        })
+        .await;
     let asked: Vec<_> = (0..9).map(|_| a.put(lane(1), unnamed())).collect();
     let mut asked = asked.into_iter().rev();
     let last = asked.next().unwrap();
@@ -201,9 +208,8 @@ async fn a_queue_whose_promotion_is_in_doubt_goes_on_by_itself() {
     let queued = accepted(b.ask(lane(1), unnamed()).await);
     *script.held.lock().unwrap() = None;
     leave.add_permits(1);
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    let record = world.record(queued.tx).await;
-    assert!(record.state.nonce().is_some(), "{record:?}");
+    world.until_allocated(lane(1)).await;
+    assert!(world.record(queued.tx).await.state.nonce().is_some());
 }
 
 /// The leader may have it, and the queue does not take it: nobody knows.

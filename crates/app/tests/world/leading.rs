@@ -2,23 +2,11 @@
 
 use std::time::Duration;
 
+use fencepost_app::lifecycle::accept::Verdict;
 use fencepost_app::ports::Store;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
-use super::nodes::{World, accepted, lane, nonce_of, unnamed};
-
-/// How long until every row of the lane has its nonce.
-async fn until_allocated(world: &World) -> Duration {
-    let began = Instant::now();
-    loop {
-        let rows = world.rows(lane(1)).await;
-        if rows.iter().all(|row| row.state.nonce().is_some()) {
-            return began.elapsed();
-        }
-        sleep(Duration::from_millis(10)).await;
-        assert!(began.elapsed() < Duration::from_mins(1), "{rows:?}");
-    }
-}
+use super::nodes::{World, accepted, lane, named, nonce_of, pass, unnamed};
 
 #[tokio::test(start_paused = true)]
 async fn accepting_goes_on_without_the_leader_and_the_next_one_keeps_the_order() {
@@ -34,7 +22,9 @@ async fn accepting_goes_on_without_the_leader_and_the_next_one_keeps_the_order()
         assert_eq!(record.state.nonce(), None, "{record:?}");
         queued.push(record.tx);
     }
-    let took = until_allocated(&world).await;
+    let began = Instant::now();
+    world.until_allocated(lane(1)).await;
+    let took = began.elapsed();
     let bound = world.settings.lease.duration + world.settings.lease.skew + Duration::from_secs(1);
     assert!(took <= bound, "{took:?}");
     for (n, tx) in (1..).zip(queued) {
@@ -51,19 +41,15 @@ async fn a_node_that_stops_gracefully_is_replaced_at_once() {
     assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(0));
     a.stop().await;
     let began = Instant::now();
-    let mut led = false;
-    while !led && began.elapsed() < Duration::from_secs(5) {
-        let view = world.store.lane(lane(1)).await.unwrap().unwrap();
-        led = view
-            .leader
-            .is_some_and(|leader| leader.node.as_str() == "b");
-        sleep(Duration::from_millis(10)).await;
-    }
-    assert!(
-        led && began.elapsed() <= Duration::from_millis(500),
-        "{:?}",
-        began.elapsed()
-    );
+    world
+        .until("b leads", async || {
+            let view = world.store.lane(lane(1)).await.unwrap().unwrap();
+            view.leader
+                .is_some_and(|leader| leader.node.as_str() == "b")
+        })
+        .await;
+    let took = began.elapsed();
+    assert!(took <= Duration::from_millis(500), "{took:?}");
     assert_eq!(nonce_of(b.ask(lane(1), unnamed()).await), Some(1));
 }
 
@@ -83,7 +69,7 @@ async fn leases_are_kept_while_the_node_lives() {
     let world = World::new();
     let (a, b) = (world.node("a").await, world.node("b").await);
     assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(0));
-    sleep(Duration::from_mins(5)).await;
+    pass(Duration::from_mins(5)).await;
     let view = world.store.lane(lane(1)).await.unwrap().unwrap();
     assert_eq!(view.token.get(), 1);
     assert_eq!(
@@ -121,4 +107,23 @@ async fn a_leader_that_lost_its_lane_is_fenced_and_routes_its_requests_anew() {
     assert_eq!(a.meter("fencepost_lease_fenced_total{op=\"create\"}"), 1);
     let view = world.store.lane(lane(1)).await.unwrap().unwrap();
     assert_eq!((view.token.get(), view.next_nonce.get()), (2, 3));
+}
+
+/// An answer that touches no lease must not make the node believe in it for longer.
+#[tokio::test(start_paused = true)]
+async fn known_requests_do_not_prolong_the_belief_in_a_lease() {
+    let mut world = World::new();
+    world.settings.renew_interval = Duration::from_hours(1);
+    let a = world.node("a").await;
+    accepted(a.ask(lane(1), named("pay-1")).await);
+    pass(Duration::from_secs(8)).await;
+    assert!(matches!(
+        a.ask(lane(1), named("pay-1")).await,
+        Verdict::Known(_)
+    ));
+    pass(Duration::from_millis(1_500)).await;
+    let before = a.meter("fencepost_lease_acquire_total{result=\"kept\"}");
+    accepted(a.ask(lane(1), unnamed()).await);
+    let after = a.meter("fencepost_lease_acquire_total{result=\"kept\"}");
+    assert_eq!(after, before + 1, "it has asked the store before it wrote");
 }

@@ -172,6 +172,24 @@ impl World {
         rows
     }
 
+    /// Asks until the answer is yes, and fails after a minute of virtual time.
+    pub(crate) async fn until(&self, what: &str, mut ask: impl AsyncFnMut() -> bool) {
+        let began = Instant::now();
+        while !ask().await {
+            assert!(began.elapsed() < Duration::from_mins(1), "in vain: {what}");
+            pass(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Waits until every row of the lane has its nonce.
+    pub(crate) async fn until_allocated(&self, of: Lane) {
+        self.until("all have their nonces", async || {
+            let rows = self.rows(of).await;
+            rows.iter().all(|row| row.state.nonce().is_some())
+        })
+        .await;
+    }
+
     pub(crate) fn now(&self) -> Timestamp {
         self.hands.now()
     }
@@ -211,6 +229,11 @@ impl Member {
         let value = text.lines().find_map(|each| each.strip_prefix(line));
         value.map_or(0, |value| value.trim().parse().unwrap())
     }
+}
+
+/// Lets virtual time pass: the nodes do all that they do in it.
+pub(crate) async fn pass(time: Duration) {
+    tokio::time::sleep(time).await;
 }
 
 /// A request of its own.

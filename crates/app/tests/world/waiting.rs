@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use fencepost_app::ports::{LaneMoves, Move, NewTx, Store};
+use fencepost_app::lifecycle::accept::Verdict;
+use fencepost_app::ports::{Audit, LaneMoves, Move, NewTx, PauseChange, PauseReason, Store};
 use fencepost_domain::transition::Input;
-use tokio::time::sleep;
 
-use super::nodes::{Member, World, accepted, lane, unnamed};
+use super::nodes::{Member, World, accepted, lane, named, pass, unnamed};
 
 /// Ends the transaction that holds the lowest nonce, as its leader could.
 async fn end_head(world: &World, leader: &Member) {
@@ -39,12 +39,14 @@ async fn a_window_of_one_lets_them_through_one_by_one_in_order() {
     let window = Some("WAITING_WINDOW");
     assert_eq!(subs, [None, window, window, window]);
     for row in &rows {
-        let record = world.record(row.tx).await;
-        assert!(record.state.nonce().is_some(), "it is its turn: {record:?}");
+        world
+            .until("it is its turn", async || {
+                world.record(row.tx).await.state.nonce().is_some()
+            })
+            .await;
         let held = world.store.lane(lane(1)).await.unwrap().unwrap();
         assert_eq!(held.in_flight, 1);
         end_head(&world, &a).await;
-        sleep(Duration::from_secs(1)).await;
     }
 }
 
@@ -61,7 +63,7 @@ async fn what_waited_past_its_time_ends_without_a_nonce() {
     };
     let short = accepted(a.ask(lane(1), short).await);
     let long = accepted(a.ask(lane(1), unnamed()).await);
-    sleep(Duration::from_mins(1)).await;
+    pass(Duration::from_mins(1)).await;
     let ended = world.record(short.tx).await;
     assert_eq!(ended.state.sub(), Some("EXPIRED"));
     assert_eq!(
@@ -69,8 +71,11 @@ async fn what_waited_past_its_time_ends_without_a_nonce() {
         Some("WAITING_WINDOW")
     );
     end_head(&world, &a).await;
-    sleep(Duration::from_secs(1)).await;
-    assert!(world.record(long.tx).await.state.nonce().is_some());
+    world
+        .until("it is its turn", async || {
+            world.record(long.tx).await.state.nonce().is_some()
+        })
+        .await;
 }
 
 /// What does not fit the window waits in the order in which it came, behind what does.
@@ -92,4 +97,54 @@ async fn a_window_that_is_half_open_keeps_the_order_of_arrival() {
     let waiting: Vec<_> = queue.iter().map(|row| row.tx).collect();
     let late: Vec<_> = rows[3..].iter().map(|row| row.tx).collect();
     assert_eq!(waiting, late);
+}
+
+/// What is known is answered in a lane that gives nothing and in which others wait, too.
+#[tokio::test(start_paused = true)]
+async fn a_known_request_is_answered_in_a_paused_lane_with_a_queue() {
+    let mut world = World::new();
+    world.max_in_flight = Some(1);
+    let a = world.node("a").await;
+    let first = accepted(a.ask(lane(1), named("pay-1")).await);
+    accepted(a.ask(lane(1), named("pay-2")).await);
+    let audit = Audit {
+        by: "anna".to_owned(),
+        reason: "test".to_owned(),
+        details: None,
+    };
+    let pause = PauseChange::Pause(PauseReason::Operator);
+    world
+        .store
+        .pause(first.lane_id, pause, &audit)
+        .await
+        .unwrap();
+    end_head(&world, &a).await;
+    // With and without the look at the queue that comes by itself.
+    for _ in 0..20 {
+        let Verdict::Known(known) = a.ask(lane(1), named("pay-1")).await else {
+            panic!("it is known");
+        };
+        assert_eq!(known.tx, first.tx);
+        pass(Duration::from_millis(70)).await;
+    }
+}
+
+/// A request whose time passed on its way is stored and ends as expired; it gets no nonce.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_comes_too_late_ends_without_a_nonce() {
+    let world = World::new();
+    let a = world.node("a").await;
+    let late = NewTx {
+        not_after: Some(world.now()),
+        ..unnamed()
+    };
+    pass(Duration::from_secs(1)).await;
+    let late = accepted(a.ask(lane(1), late).await);
+    world
+        .until("it has ended", async || {
+            world.record(late.tx).await.state.sub() == Some("EXPIRED")
+        })
+        .await;
+    let view = world.store.lane(lane(1)).await.unwrap().unwrap();
+    assert_eq!(view.next_nonce.get(), 0);
 }

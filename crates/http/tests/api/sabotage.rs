@@ -1,10 +1,12 @@
 //! A store that fails as a test tells it to.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use fencepost_app::ports::{StoreError, Watcher};
+use tokio::sync::watch;
 
 use super::world::World;
 
@@ -26,20 +28,26 @@ pub(crate) enum Fault {
 }
 
 /// Makes every call of these operations fail.
-#[derive(Default)]
-pub(crate) struct Sabotage(Mutex<Vec<(&'static str, Fault)>>);
+pub(crate) struct Sabotage {
+    faults: Mutex<Vec<(&'static str, Fault)>>,
+    /// How often each operation was called.
+    calls: watch::Sender<HashMap<&'static str, usize>>,
+}
 
 impl Sabotage {
     /// A world whose store can be made to fail.
     pub(crate) fn world() -> (World, Arc<Self>) {
-        let sabotage = Arc::new(Self::default());
+        let sabotage = Arc::new(Self {
+            faults: Mutex::default(),
+            calls: watch::Sender::new(HashMap::new()),
+        });
         let mut world = World::new();
         world.watcher = Some(Arc::clone(&sabotage) as Arc<dyn Watcher>);
         (world, sabotage)
     }
 
     pub(crate) fn fail(&self, op: &'static str, fault: Fault) {
-        self.0.lock().unwrap().push((op, fault));
+        self.faults.lock().unwrap().push((op, fault));
     }
 
     pub(crate) fn slow(&self, op: &'static str, by: Duration) {
@@ -47,11 +55,22 @@ impl Sabotage {
     }
 
     pub(crate) fn repair(&self) {
-        self.0.lock().unwrap().clear();
+        self.faults.lock().unwrap().clear();
+    }
+
+    /// Resolves at the next call of this operation, counted from here.
+    pub(crate) fn called(&self, op: &'static str) -> impl Future<Output = ()> + use<> {
+        let mut calls = self.calls.subscribe();
+        let count = move |calls: &HashMap<&str, usize>| calls.get(op).copied().unwrap_or(0);
+        let before = count(&calls.borrow());
+        async move {
+            let later = calls.wait_for(|calls| count(calls) > before).await;
+            later.expect("the sabotage outlives its test");
+        }
     }
 
     fn fault(&self, op: &str) -> Option<Fault> {
-        let faults = self.0.lock().unwrap();
+        let faults = self.faults.lock().unwrap();
         faults
             .iter()
             .find(|(of, _)| *of == op)
@@ -62,6 +81,8 @@ impl Sabotage {
 #[async_trait]
 impl Watcher for Sabotage {
     async fn before(&self, op: &'static str) -> Result<(), StoreError> {
+        self.calls
+            .send_modify(|calls| *calls.entry(op).or_default() += 1);
         match self.fault(op) {
             Some(Fault::Away) => Err(StoreError::Unavailable("away".into())),
             Some(Fault::Corrupt) => {

@@ -10,7 +10,7 @@ use fencepost_domain::ids::Lane;
 use fencepost_http::serve;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, timeout};
 
 use super::sabotage::Sabotage;
@@ -29,7 +29,7 @@ fn post(body: &str) -> String {
 
 #[tokio::test]
 async fn a_stop_ends_long_polls_and_idle_connections_at_once() {
-    let world = World::new();
+    let (world, sabotage) = Sabotage::world();
     let server = world.server().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (mut idle, mut polling) = (connect(&listener).await, connect(&listener).await);
@@ -42,8 +42,9 @@ async fn a_stop_ends_long_polls_and_idle_connections_at_once() {
     let mut buffer = [0; 1024];
     assert!(idle.read(&mut buffer).await.unwrap() > 0);
     let poll = "GET /api/v1/tx/completions?wait=30 HTTP/1.1\r\nHost: x\r\n\r\n";
+    let polled = sabotage.called("completions");
     polling.write_all(poll.as_bytes()).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    polled.await;
     let began = Instant::now();
     server.node.drain();
     stop.send(()).unwrap();
@@ -74,11 +75,12 @@ async fn a_stop_waits_for_the_answers_in_hand() {
     let stopping = async move { drop(stopped.await) };
     let serving = tokio::spawn(serve(world.api(&server), listener, stopping));
     sabotage.slow("create", Duration::from_millis(300));
+    let creating = sabotage.called("create");
     client
         .write_all(post(&payment(1).to_string()).as_bytes())
         .await
         .unwrap();
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    creating.await;
     stop.send(()).unwrap();
     timeout(Duration::from_secs(5), serving)
         .await
@@ -93,7 +95,11 @@ async fn a_stop_waits_for_the_answers_in_hand() {
 }
 
 /// The leader takes its time, and then was not reached.
-struct Hesitant;
+#[derive(Default)]
+struct Hesitant {
+    asked: Notify,
+    answer: Notify,
+}
 
 #[async_trait]
 impl Peers for Hesitant {
@@ -104,7 +110,8 @@ impl Peers for Hesitant {
         _: &NewTx,
         _: Duration,
     ) -> Result<Verdict, Unforwarded> {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        self.asked.notify_one();
+        self.answer.notified().await;
         Err(Unforwarded::NotSent("too late".into()))
     }
 }
@@ -114,18 +121,20 @@ async fn a_client_that_goes_away_stops_nothing_half_way() {
     let mut world = World::new();
     let leader = world.server_at("n1", "http://127.0.0.1:1").await;
     leader.create(&payment(0)).await;
-    world.peers = Arc::new(Hesitant);
+    let peers = Arc::new(Hesitant::default());
+    world.peers = Arc::clone(&peers) as Arc<dyn Peers>;
     let server = world.server_at("n2", "http://127.0.0.1:2").await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut client = connect(&listener).await;
     tokio::spawn(serve(world.api(&server), listener, std::future::pending()));
     let request = post(&payment(1).to_string());
     client.write_all(request.as_bytes()).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    peers.asked.notified().await;
     drop(client);
+    peers.answer.notify_one();
     let stored = async {
         while server.rows().await.len() < 2 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            tokio::task::yield_now().await;
         }
     };
     timeout(Duration::from_secs(5), stored).await.unwrap();

@@ -1,12 +1,9 @@
 //! The database is restarted under load.
 
-use std::time::Duration;
-
 use anyhow::Result;
 use fencepost_testkit::postgres::{Cluster, Options, Stop};
 use fencepost_testkit::wait;
 use reqwest::StatusCode;
-use tokio::time::sleep;
 
 use super::fleet::{Fleet, request};
 use super::load::Load;
@@ -21,10 +18,10 @@ async fn a_database_that_crashes_under_load_loses_and_doubles_nothing() -> Resul
     let urls = [0, 1, 2].map(|n| nodes[n].url.as_str());
     let load = Load::start(&fleet, &urls, 8);
     for _ in 0..3 {
-        sleep(Duration::from_millis(700)).await;
+        load.goes_on(50).await?;
         server.restart_immediate().await?;
     }
-    sleep(Duration::from_secs(1)).await;
+    load.goes_on(50).await?;
     server.stop(Stop::Immediate).await?;
     wait::until("the nodes say that they are not ready", || async {
         let answer = nodes[1].get("/readyz").await?;
@@ -40,6 +37,7 @@ async fn a_database_that_crashes_under_load_loses_and_doubles_nothing() -> Resul
         Ok((answer.status == StatusCode::OK).then_some(()))
     })
     .await?;
+    load.goes_on(50).await?;
     let seen = load.stop().await?;
     assert_eq!(seen.changed, [""; 0]);
     let acked = seen.acked.len() + 1;

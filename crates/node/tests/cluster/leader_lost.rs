@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use fencepost_testkit::postgres::shared;
 use fencepost_testkit::wait;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::fleet::{DEADLINE, Fleet, LEASE, Member, SKEW, request};
 use super::load::Load;
@@ -43,7 +43,7 @@ async fn a_killed_leader_loses_nothing_and_accepting_goes_on() -> Result<()> {
     let (leader, rest) = leader_of(&fleet, nodes).await?;
     // Clients know two nodes; the third answers only as the leader behind them.
     let load = Load::start(&fleet, &[&rest[0].url, &rest[1].url], 8);
-    sleep(Duration::from_secs(1)).await;
+    load.goes_on(50).await?;
     let before = fleet.number("SELECT count(*) FROM managed_tx").await?;
     leader.kill().await?;
     let killed = Instant::now();
@@ -56,7 +56,7 @@ async fn a_killed_leader_loses_nothing_and_accepting_goes_on() -> Result<()> {
     .await?;
     let took = killed.elapsed();
     assert!(took <= LEASE + SKEW + Duration::from_secs(1), "{took:?}");
-    sleep(Duration::from_secs(1)).await;
+    load.goes_on(50).await?;
     let seen = load.stop().await?;
     assert_eq!(seen.changed, [""; 0], "told two transactions for one name");
     assert!(
@@ -109,7 +109,7 @@ async fn a_leader_that_stops_gracefully_is_replaced_within_half_a_second() -> Re
     nodes[0].post(&request(1, Some("first"))).await?;
     let (mut leader, rest) = leader_of(&fleet, nodes).await?;
     let load = Load::start(&fleet, &[&rest[0].url, &rest[1].url], 4);
-    sleep(Duration::from_millis(500)).await;
+    load.goes_on(50).await?;
     leader.signal("TERM")?;
     let asked = Instant::now();
     let old = leader.ended().await?;

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
+use fencepost_testkit::wait;
 use reqwest::Client;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -27,13 +28,20 @@ pub(crate) struct Seen {
 
 pub(crate) struct Load {
     clients: JoinSet<Seen>,
-    stop: Arc<AtomicBool>,
+    shared: Arc<Shared>,
+}
+
+/// What the clients share.
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    answered: AtomicUsize,
 }
 
 impl Load {
     /// Starts clients that go round these nodes.
     pub(crate) fn start(fleet: &Fleet, urls: &[&str], clients: usize) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
+        let shared = Arc::new(Shared::default());
         let urls: Vec<String> = urls.iter().map(|url| format!("{url}/api/v1/tx")).collect();
         let mut set = JoinSet::new();
         for n in 0..clients {
@@ -41,15 +49,28 @@ impl Load {
                 n,
                 fleet.http.clone(),
                 urls.clone(),
-                Arc::clone(&stop),
+                Arc::clone(&shared),
             ));
         }
-        Self { clients: set, stop }
+        Self {
+            clients: set,
+            shared,
+        }
+    }
+
+    /// Waits until so many more good answers were given.
+    pub(crate) async fn goes_on(&self, more: usize) -> Result<()> {
+        let before = self.shared.answered.load(Ordering::Relaxed);
+        wait::until("clients get good answers", || async {
+            let answered = self.shared.answered.load(Ordering::Relaxed);
+            Ok((answered >= before + more).then_some(()))
+        })
+        .await
     }
 
     /// Lets every client finish what it has begun.
     pub(crate) async fn stop(self) -> Result<Seen> {
-        self.stop.store(true, Ordering::Relaxed);
+        self.shared.stop.store(true, Ordering::Relaxed);
         let mut all = Seen::default();
         for seen in self.clients.join_all().await {
             all.acked.extend(seen.acked);
@@ -60,11 +81,11 @@ impl Load {
     }
 }
 
-async fn client(n: usize, http: Client, urls: Vec<String>, stop: Arc<AtomicBool>) -> Seen {
+async fn client(n: usize, http: Client, urls: Vec<String>, shared: Arc<Shared>) -> Seen {
     let mut seen = Seen::default();
     let mut turn = n;
     for count in 0.. {
-        if stop.load(Ordering::Relaxed) {
+        if shared.stop.load(Ordering::Relaxed) {
             break;
         }
         let name = format!("client-{n}-{count}");
@@ -80,6 +101,7 @@ async fn client(n: usize, http: Client, urls: Vec<String>, stop: Arc<AtomicBool>
                         seen.changed.push(name.clone());
                     }
                     seen.acked.insert(name.clone(), tx);
+                    shared.answered.fetch_add(1, Ordering::Relaxed);
                     break;
                 }
                 sleep(PAUSE).await;

@@ -293,3 +293,29 @@ async fn lend(seat: &Seat, n: u64, act: SettleAct) -> Plan {
         act,
     })
 }
+
+/// A test for each deed: that it is done, and once.
+macro_rules! once_each {
+    ($check:ident) => {
+        once_each! { $check:
+            a_create_is_done_once = Create,
+            a_create_on_a_free_nonce_is_done_once = CreateOnFree,
+            an_arrival_is_queued_once = Enqueue,
+            a_promotion_is_done_once = Promote,
+            a_promotion_to_a_free_nonce_is_done_once = PromoteOnFree,
+            signed_bytes_are_stored_once = Sign,
+            a_completion_is_numbered_once = Complete,
+            a_holders_hash_is_recorded_once = Submit,
+            a_nonce_is_given_back_once = Recycle,
+            a_remedy_is_asked_for_once = Ask,
+            a_lane_is_won_once = Acquire,
+        }
+    };
+    ($check:ident: $($name:ident = $deed:ident,)*) => {
+        $(#[tokio::test]
+        async fn $name() -> Result<()> {
+            $check(Deed::$deed).await
+        })*
+    };
+}
+pub(crate) use once_each;
