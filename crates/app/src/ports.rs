@@ -13,6 +13,7 @@ mod remedy;
 mod reservation;
 mod read;
 mod chain;
+mod signer;
 mod peers;
 mod watched;
 pub mod check;
@@ -25,7 +26,7 @@ use fencepost_domain::ids::{
 };
 use fencepost_domain::state::Wait;
 
-pub use chain::{Chain, ChainUnavailable, CountMode};
+pub use chain::{BlockBody, Chain, ChainUnavailable, CountMode, Estimate, Receipt, Source, Tip};
 pub use clock::{Clock, Ticks};
 pub use create::{
     Body, Enqueued, LaneBatch, LaneCreated, LanePromotion, LaneRefusal, Loan, NewTx, Stored,
@@ -40,6 +41,7 @@ pub use peers::{Peers, Unforwarded};
 pub use read::{Completion, Feed, Key, PageQuery, Record, Reservation, StoredAttempt, StoredEvent};
 pub use remedy::{Action, AskedRemedy, ClaimedRemedies, ClaimedRemedy, NewRemedy, RemedyId};
 pub use reservation::{Settle, SettleAct, Settled};
+pub use signer::{Signed, Signer, Unsignable};
 pub use watched::{Watched, Watcher};
 
 /// The greatest page, batch of ids or list that any read returns: more would hold a connection and

@@ -1,6 +1,9 @@
 //! Signed bytes for a transaction's nonce. Once stored they count as maybe sent, for ever.
 
-use alloy_primitives::{B256, Bytes};
+use alloy_primitives::{Address, B256, Bytes, U256};
+
+use crate::ids::{ChainId, Nonce};
+use crate::request::Access;
 
 words! {
     /// Why these bytes were signed; it decides what their confirmation means.
@@ -37,6 +40,28 @@ pub struct SignedFees {
     pub max_fee: u128,
     /// The EIP-1559 tip; none for a legacy price.
     pub max_priority_fee: Option<u128>,
+}
+
+/// What is to be signed: whole, with nothing left to choose. Without a tip it is a legacy transaction,
+/// or an EIP-2930 one if it has an access list; with one it is an EIP-1559 transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unsigned {
+    /// Where it is good.
+    pub chain: ChainId,
+    /// Its nonce.
+    pub nonce: Nonce,
+    /// The receiver; none creates a contract.
+    pub to: Option<Address>,
+    /// Wei to send.
+    pub value: U256,
+    /// Call data or init code.
+    pub data: Bytes,
+    /// The gas limit.
+    pub gas: u64,
+    /// The fees.
+    pub fees: SignedFees,
+    /// The access list, if there is one.
+    pub access: Option<Vec<Access>>,
 }
 
 /// One set of signed bytes.

@@ -1,8 +1,14 @@
-//! What accepting asks of a chain: how far an account is.
+//! What is asked of a chain. Whatever is asked, the answer is what endpoints *say*: decisions are made
+//! from several answers, never from one missing or negative one.
 
 use async_trait::async_trait;
-use fencepost_domain::ids::Lane;
+use fencepost_domain::fee::Quote;
+use fencepost_domain::ids::{ChainId, Height, Lane};
 use fencepost_domain::nonce::ChainCount;
+use fencepost_domain::rejection::Reply;
+use fencepost_domain::request::Payload;
+use fencepost_domain::state::{Block, Execution};
+use fencepost_domain::{B256, Bytes};
 
 /// Which count is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,10 +24,115 @@ pub enum CountMode {
 #[error("no endpoint of the chain answers")]
 pub struct ChainUnavailable(#[source] pub Box<dyn std::error::Error + Send + Sync>);
 
-/// The chains.
+/// Which endpoint gave an answer. Answers of one pass are asked of one, so that they fit together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Source(pub usize);
+
+/// A block and what is in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockBody {
+    /// Which.
+    pub block: Block,
+    /// The hash of the one below it.
+    pub parent: B256,
+    /// The hashes of its transactions, in order.
+    pub txs: Vec<B256>,
+}
+
+/// What one endpoint holds for the newest of the chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tip {
+    /// Who said so.
+    pub source: Source,
+    /// The newest block.
+    pub head: BlockBody,
+    /// The `safe` block's height, where the chain has it.
+    pub safe: Option<Height>,
+    /// The `finalized` block's height, where the chain has it.
+    pub finalized: Option<Height>,
+}
+
+/// A receipt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receipt {
+    /// Of which transaction.
+    pub hash: B256,
+    /// The block it names.
+    pub block: Block,
+    /// How the execution went.
+    pub execution: Execution,
+    /// Why it was reverted, where a node can tell.
+    pub reason: Option<String>,
+    /// All of it, as the node gave it.
+    pub json: String,
+}
+
+/// What an estimate of gas came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Estimate {
+    /// It needs so much.
+    Gas(u64),
+    /// It would be reverted now, for this reason if a node can tell.
+    Reverted(Option<String>),
+    /// The node cannot say for another reason, such as funds.
+    Refused(String),
+}
+
+/// The chains. Every call ends within a deadline of its own: an endpoint that hangs is not reachable.
 #[async_trait]
 pub trait Chain: Send + Sync {
+    /// Whether some endpoint of this chain can be used now.
+    fn is_usable(&self, chain: ChainId) -> bool;
+
     /// How many transactions of the lane's signer the chain has counted, as its reachable endpoints
-    /// say. Bounded: an endpoint that hangs is not reachable.
+    /// say.
     async fn count(&self, lane: Lane, mode: CountMode) -> Result<ChainCount, ChainUnavailable>;
+
+    /// What the chain asks for now. May be some blocks old.
+    async fn quote(&self, chain: ChainId) -> Result<Quote, ChainUnavailable>;
+
+    /// How much gas a payload needs, on top of what is pending.
+    async fn estimate(&self, lane: Lane, payload: &Payload) -> Result<Estimate, ChainUnavailable>;
+
+    /// Sends bytes to every endpoint, in this order; one answer for each, all endpoints' together.
+    /// Returns as soon as nothing better can come: an endpoint that hangs delays nothing that another
+    /// has accepted.
+    async fn send(&self, chain: ChainId, raws: &[Bytes]) -> Vec<Reply>;
+
+    /// The newest of the chain, as the endpoint says that is read from now.
+    async fn tip(&self, chain: ChainId) -> Result<Tip, ChainUnavailable>;
+
+    /// The blocks at these heights, as one endpoint says; one answer for each, none where it has none.
+    async fn blocks(
+        &self,
+        chain: ChainId,
+        source: Source,
+        heights: &[Height],
+    ) -> Result<Vec<Option<BlockBody>>, ChainUnavailable>;
+
+    /// Receipts of transactions that are in one block, as one endpoint says; one answer for each,
+    /// none where it has none or one of another block.
+    async fn receipts_in(
+        &self,
+        chain: ChainId,
+        source: Source,
+        block: Block,
+        hashes: &[B256],
+    ) -> Result<Vec<Option<Receipt>>, ChainUnavailable>;
+
+    /// Receipts wherever they are; one answer for each, none where the asked endpoint has none. That
+    /// is no proof of anything.
+    async fn receipts(
+        &self,
+        chain: ChainId,
+        hashes: &[B256],
+    ) -> Result<Vec<Option<Receipt>>, ChainUnavailable>;
+
+    /// What every reachable endpoint holds at these heights: for each height one entry for each
+    /// endpoint that answered, none where that one has no such block.
+    async fn witnesses(
+        &self,
+        chain: ChainId,
+        heights: &[Height],
+    ) -> Result<Vec<Vec<Option<B256>>>, ChainUnavailable>;
 }

@@ -1,11 +1,18 @@
-//! A chain that says what it is told to.
+//! A chain that says how far accounts are, as it is told to, and nothing else.
 
 use std::sync::Mutex;
 
 use async_trait::async_trait;
-use fencepost_app::ports::{Chain, ChainUnavailable, CountMode};
-use fencepost_domain::ids::{Lane, Nonce};
+use fencepost_app::ports::{
+    BlockBody, Chain, ChainUnavailable, CountMode, Estimate, Receipt, Source, Tip,
+};
+use fencepost_domain::fee::Quote;
+use fencepost_domain::ids::{ChainId, Height, Lane, Nonce};
 use fencepost_domain::nonce::ChainCount;
+use fencepost_domain::rejection::Reply;
+use fencepost_domain::request::Payload;
+use fencepost_domain::state::Block;
+use fencepost_domain::{B256, Bytes};
 
 #[derive(Default)]
 pub(crate) struct Told {
@@ -22,11 +29,70 @@ impl Told {
     }
 }
 
+fn silent<T>() -> Result<T, ChainUnavailable> {
+    Err(ChainUnavailable("nobody answers".into()))
+}
+
 #[async_trait]
 impl Chain for Told {
+    fn is_usable(&self, _: ChainId) -> bool {
+        false
+    }
+
     async fn count(&self, _: Lane, _: CountMode) -> Result<ChainCount, ChainUnavailable> {
         *self.asked.lock().unwrap() += 1;
         let said = *self.count.lock().unwrap();
-        said.ok_or_else(|| ChainUnavailable("nobody answers".into()))
+        said.map_or_else(silent, Ok)
+    }
+
+    async fn quote(&self, _: ChainId) -> Result<Quote, ChainUnavailable> {
+        silent()
+    }
+
+    async fn estimate(&self, _: Lane, _: &Payload) -> Result<Estimate, ChainUnavailable> {
+        silent()
+    }
+
+    async fn send(&self, _: ChainId, raws: &[Bytes]) -> Vec<Reply> {
+        raws.iter().map(|_| Reply::together([])).collect()
+    }
+
+    async fn tip(&self, _: ChainId) -> Result<Tip, ChainUnavailable> {
+        silent()
+    }
+
+    async fn blocks(
+        &self,
+        _: ChainId,
+        _: Source,
+        _: &[Height],
+    ) -> Result<Vec<Option<BlockBody>>, ChainUnavailable> {
+        silent()
+    }
+
+    async fn receipts_in(
+        &self,
+        _: ChainId,
+        _: Source,
+        _: Block,
+        _: &[B256],
+    ) -> Result<Vec<Option<Receipt>>, ChainUnavailable> {
+        silent()
+    }
+
+    async fn receipts(
+        &self,
+        _: ChainId,
+        _: &[B256],
+    ) -> Result<Vec<Option<Receipt>>, ChainUnavailable> {
+        silent()
+    }
+
+    async fn witnesses(
+        &self,
+        _: ChainId,
+        _: &[Height],
+    ) -> Result<Vec<Vec<Option<B256>>>, ChainUnavailable> {
+        silent()
     }
 }
