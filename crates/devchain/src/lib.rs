@@ -1,0 +1,1 @@
+//! An in-process chain with a JSON-RPC server and faults on demand.

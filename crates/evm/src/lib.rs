@@ -1,0 +1,1 @@
+//! The only JSON-RPC client of Fencepost: endpoints, dialects, fees.

@@ -1,0 +1,1 @@
+//! The only code of Fencepost that sees keys.
