@@ -1,0 +1,11 @@
+//! The questions, one a file.
+
+pub(crate) mod quote;
+mod count;
+mod estimate;
+mod send;
+mod blocks;
+mod tip;
+mod receipt;
+mod receipts;
+mod reason;

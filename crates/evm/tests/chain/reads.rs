@@ -1,0 +1,207 @@
+use std::slice::from_ref;
+use std::time::Duration;
+
+use fencepost_app::ports::{Chain, CountMode, Source};
+use fencepost_domain::ids::{Lane, Nonce};
+use fencepost_domain::nonce::ChainCount;
+use fencepost_domain::{Address, B256};
+use serde_json::{Value, json};
+use tokio::time::{Instant, advance};
+
+use super::script::{Node, Wire, block, block_hash, chain, chains, height, settle, states};
+
+const TIP: &str = "eth_getBlockByNumber+eth_getBlockByNumber+eth_getBlockByNumber";
+
+fn lane() -> Lane {
+    Lane {
+        chain: chain(),
+        signer: Address::repeat_byte(9),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_tip_is_one_request_for_head_safe_and_finalized() {
+    let node = Node::new();
+    let chains = chains(from_ref(&node));
+    let tip = chains.tip(chain()).await.unwrap();
+    assert_eq!(tip.source, Source(0));
+    assert_eq!(tip.head.block.hash, block_hash(100));
+    assert_eq!(tip.head.parent, block_hash(99));
+    assert_eq!(tip.head.txs, [B256::repeat_byte(1)]);
+    assert_eq!(
+        (tip.safe, tip.finalized),
+        (Some(height(98)), Some(height(90)))
+    );
+    assert_eq!(node.requests()[1..], [TIP]);
+}
+
+/// With another answer to one tag.
+fn with_tag(node: &Node, tag: &'static str, said: super::script::Said) {
+    node.on("eth_getBlockByNumber", move |params| {
+        match params[0].as_str().unwrap() {
+            asked if asked == tag => said.clone(),
+            _ => Ok(block(100)),
+        }
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tag_that_is_refused_is_not_asked_for_again_for_some_time() {
+    let node = Node::new();
+    let chains = chains(from_ref(&node));
+    with_tag(&node, "finalized", Err((-32602, "invalid block tag")));
+    let tip = chains.tip(chain()).await.unwrap();
+    assert_eq!((tip.safe, tip.finalized), (Some(height(100)), None));
+    node.requests();
+    chains.tip(chain()).await.unwrap();
+    assert_eq!(
+        node.requests(),
+        ["eth_getBlockByNumber+eth_getBlockByNumber"]
+    );
+    advance(Duration::from_secs(601)).await;
+    chains.tip(chain()).await.unwrap();
+    assert_eq!(node.requests(), [TIP]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tag_that_has_no_block_yet_is_asked_for_again() {
+    let node = Node::new();
+    let chains = chains(from_ref(&node));
+    let yet: [super::script::Said; 3] = [
+        Ok(Value::Null),
+        Err((-39001, "Unknown block")),
+        Err((-32000, "safe block not found")),
+    ];
+    for said in yet {
+        with_tag(&node, "safe", said);
+        assert_eq!(chains.tip(chain()).await.unwrap().safe, None);
+        node.requests();
+        chains.tip(chain()).await.unwrap();
+        assert_eq!(node.requests(), [TIP]);
+    }
+    // Above the head it was told by a replica that is further on.
+    with_tag(&node, "safe", Ok(block(101)));
+    assert_eq!(chains.tip(chain()).await.unwrap().safe, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_that_is_no_block_is_a_failure_of_the_endpoint() {
+    for strange in [
+        json!(null),
+        json!({}),
+        json!({"number": "0x1"}),
+        json!("0x1"),
+    ] {
+        let (a, b) = (Node::new(), Node::new());
+        let chains = chains(&[a.clone(), b]);
+        a.says("eth_getBlockByNumber", Ok(strange));
+        assert_eq!(chains.tip(chain()).await.unwrap().source, Source(1));
+        assert_eq!(states(&chains)[0], "unreachable");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn blocks_come_from_the_named_endpoint_or_not_at_all() {
+    let (a, b) = (Node::new(), Node::new());
+    let chains = chains(&[a.clone(), b.clone()]);
+    b.head(50);
+    let heights = [height(49), height(51)];
+    let blocks = chains.blocks(chain(), Source(1), &heights).await.unwrap();
+    assert_eq!(blocks[0].as_ref().unwrap().block.hash, block_hash(49));
+    assert_eq!(blocks[1], None);
+    assert_eq!(a.asked("eth_getBlockByNumber"), 0);
+    let unknown: super::script::Said = Err((-39001, "Unknown block"));
+    b.says("eth_getBlockByNumber", unknown);
+    let blocks = chains.blocks(chain(), Source(1), &heights).await.unwrap();
+    assert_eq!(blocks, [None, None]);
+    // An error is no word about blocks, and another height's block is none of them.
+    for said in [Err((-32000, "missing trie node")), Ok(block(7))] {
+        b.says("eth_getBlockByNumber", said);
+        chains
+            .blocks(chain(), Source(1), &heights)
+            .await
+            .unwrap_err();
+        assert_eq!(states(&chains)[1], "unreachable");
+        // Not even asked while it is left alone.
+        b.requests();
+        chains
+            .blocks(chain(), Source(1), &heights)
+            .await
+            .unwrap_err();
+        assert!(b.requests().is_empty());
+        advance(Duration::from_secs(40)).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn witnesses_are_all_that_answer_each_with_what_it_has() {
+    let nodes = [Node::new(), Node::new(), Node::new(), Node::new()];
+    let chains = chains(&nodes);
+    nodes[1].head(50);
+    nodes[2].says("eth_getBlockByNumber", Err((-32000, "no state")));
+    nodes[3].says("eth_chainId", Ok(json!("0x1")));
+    let heights = [height(40), height(60)];
+    let seen = chains.witnesses(chain(), &heights).await.unwrap();
+    assert_eq!(
+        seen,
+        [
+            vec![Some(block_hash(40)), Some(block_hash(40))],
+            vec![Some(block_hash(60)), None]
+        ]
+    );
+    // One request each, however many heights.
+    assert_eq!(nodes[0].requests().len(), 2);
+    // Who hangs is left out at the deadline, and then not waited for.
+    nodes[0].wire(Wire::Hangs);
+    let start = Instant::now();
+    let seen = chains.witnesses(chain(), &heights).await.unwrap();
+    assert_eq!(seen, [vec![Some(block_hash(40))], vec![None]]);
+    assert_eq!(start.elapsed(), Duration::from_secs(5));
+    chains.witnesses(chain(), &heights).await.unwrap();
+    assert_eq!(start.elapsed(), Duration::from_secs(5));
+    nodes[1].wire(Wire::Down);
+    chains.witnesses(chain(), &heights).await.unwrap_err();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_count_is_the_highest_and_says_whether_all_agree() {
+    let nodes = [Node::new(), Node::new(), Node::new()];
+    let chains = chains(&nodes);
+    let count = async || chains.count(lane(), CountMode::Pending).await;
+    let expect = |highest, unanimous| ChainCount {
+        highest: Nonce::new(highest).unwrap(),
+        unanimous,
+    };
+    assert_eq!(count().await.unwrap(), expect(5, true));
+    nodes[1].says("eth_getTransactionCount", Ok(json!("0x9")));
+    assert_eq!(count().await.unwrap(), expect(9, false));
+    // Absurd counts are no counts.
+    for absurd in [
+        json!("0xffffffffffffffff"),
+        json!(null),
+        json!("9"),
+        json!([]),
+    ] {
+        nodes[1].says("eth_getTransactionCount", Ok(absurd));
+        assert_eq!(count().await.unwrap(), expect(5, true));
+        assert_eq!(states(&chains)[1], "unreachable");
+        advance(Duration::from_secs(40)).await;
+        chains.tip(chain()).await.unwrap();
+        settle().await;
+    }
+    nodes.iter().for_each(|node| node.wire(Wire::Down));
+    count().await.unwrap_err();
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_count_is_asked_with_the_mode() {
+    let node = Node::new();
+    node.on("eth_getTransactionCount", |params| {
+        assert_eq!(params[0], Address::repeat_byte(9).to_string());
+        Ok(json!(if params[1] == "pending" { "0x9" } else { "0x3" }))
+    });
+    let chains = chains(&[node]);
+    let count = async |mode| chains.count(lane(), mode).await.unwrap().highest.get();
+    assert_eq!(count(CountMode::Pending).await, 9);
+    assert_eq!(count(CountMode::Latest).await, 3);
+}

@@ -1,0 +1,278 @@
+use fencepost_app::ports::{Chain, Source};
+use fencepost_domain::B256;
+use fencepost_domain::state::{Block, Execution};
+use fencepost_evm::{Chains, Meters};
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use std::slice::from_ref;
+
+use super::script::{Node, Said, Wire, block_hash, chain, chains, config, height, settle, states};
+
+fn hash(n: u8) -> B256 {
+    B256::repeat_byte(n)
+}
+
+fn hashes(n: u8) -> Vec<B256> {
+    (1..=n).map(hash).collect()
+}
+
+fn block(n: u64) -> Block {
+    Block {
+        number: height(n),
+        hash: block_hash(n),
+    }
+}
+
+fn receipt(hash: B256, block: Block, status: &str) -> Value {
+    json!({
+        "transactionHash": hash.to_string(), "blockHash": block.hash.to_string(),
+        "blockNumber": format!("{:#x}", block.number.get()), "status": status, "logs": [],
+    })
+}
+
+fn asked(params: &Value) -> B256 {
+    params[0].as_str().unwrap().parse().unwrap()
+}
+
+/// A node with receipts of all transactions, in block 7.
+fn node() -> std::sync::Arc<Node> {
+    let node = Node::new();
+    node.on("eth_getTransactionReceipt", |params| {
+        Ok(receipt(asked(params), block(7), "0x1"))
+    });
+    node.on("eth_getBlockReceipts", |params| {
+        assert_eq!(asked(params), block_hash(7));
+        let all = hashes(200)
+            .into_iter()
+            .map(|hash| receipt(hash, block(7), "0x1"));
+        Ok(all.collect())
+    });
+    node
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_few_receipts_are_a_batch_and_many_are_the_blocks() {
+    let node = node();
+    let chains = chains(from_ref(&node));
+    for (count, request) in [
+        (2, "eth_getTransactionReceipt+eth_getTransactionReceipt"),
+        (9, "eth_getBlockReceipts"),
+    ] {
+        let hashes = hashes(count);
+        let got = chains
+            .receipts_in(chain(), Source(0), block(7), &hashes)
+            .await
+            .unwrap();
+        let got: Vec<_> = got
+            .into_iter()
+            .map(|receipt| receipt.unwrap().hash)
+            .collect();
+        assert_eq!(got, hashes);
+        assert_eq!(node.requests().last().unwrap(), request);
+    }
+    let none = chains.receipts_in(chain(), Source(0), block(7), &[]).await;
+    assert!(none.unwrap().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_receipt_of_another_block_is_none() {
+    let node = node();
+    let chains = chains(from_ref(&node));
+    let other = Block {
+        number: height(7),
+        hash: hash(0xee),
+    };
+    let check = async |block| {
+        chains
+            .receipts_in(chain(), Source(0), block, &hashes(2))
+            .await
+            .unwrap()
+    };
+    assert_eq!(check(other).await, [None, None]);
+    assert_eq!(
+        check(Block {
+            number: height(8),
+            ..block(7)
+        })
+        .await,
+        [None, None]
+    );
+    assert!(check(block(7)).await[1].is_some());
+    node.says("eth_getTransactionReceipt", Ok(Value::Null));
+    assert_eq!(check(block(7)).await, [None, None]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_receipt_is_kept_as_the_node_gave_it() {
+    let node = node();
+    let chains = chains(from_ref(&node));
+    let text = r#"{"logs" : [ ],"transactionHash":"HASH","blockHash":"BLOCK","blockNumber":"0x7","x":1.0e2}"#;
+    let text = text.replace("HASH", &hash(1).to_string());
+    let text = text.replace("BLOCK", &block_hash(7).to_string());
+    chains.tip(chain()).await.unwrap();
+    // Ids count up: two for the greeting, three for the tip.
+    let body = format!(r#"{{"jsonrpc":"2.0", "id":6, "result": {text} }}"#);
+    node.wire(Wire::Says(200, body));
+    let got = chains
+        .receipts_in(chain(), Source(0), block(7), &[hash(1)])
+        .await
+        .unwrap();
+    assert_eq!(got[0].as_ref().unwrap().json, text);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_endpoint_without_block_receipts_is_remembered() {
+    let node = node();
+    let chains = chains(from_ref(&node));
+    node.says(
+        "eth_getBlockReceipts",
+        Err((-32601, "the method eth_getBlockReceipts does not exist")),
+    );
+    for expected in [1, 0] {
+        let got = chains
+            .receipts_in(chain(), Source(0), block(7), &hashes(20))
+            .await;
+        assert!(got.unwrap().iter().all(Option::is_some));
+        assert_eq!(node.asked("eth_getBlockReceipts"), expected);
+    }
+    assert_eq!(states(&chains), ["ok"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pass_that_meets_an_error_is_not_half_an_answer() {
+    for said in [
+        Err((-32000, "transaction indexing is in progress")),
+        Ok(json!({})),
+    ] {
+        let (a, b) = (node(), node());
+        let chains = chains(&[a.clone(), b]);
+        a.on("eth_getTransactionReceipt", move |params| {
+            if asked(params) == hash(2) {
+                return said.clone();
+            }
+            Ok(receipt(asked(params), block(7), "0x1"))
+        });
+        let got = chains
+            .receipts_in(chain(), Source(0), block(7), &hashes(3))
+            .await;
+        got.unwrap_err();
+        assert_eq!(chains.tip(chain()).await.unwrap().source, Source(1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_one_replica_has_not_another_may() {
+    let (a, b) = (node(), node());
+    let chains = chains(&[a.clone(), b.clone()]);
+    chains.tip(chain()).await.unwrap();
+    settle().await;
+    a.on("eth_getTransactionReceipt", |params| {
+        let hash = asked(params);
+        Ok(if hash == self::hash(2) {
+            Value::Null
+        } else {
+            receipt(hash, block(7), "0x1")
+        })
+    });
+    b.requests();
+    let got = chains.receipts(chain(), &hashes(3)).await.unwrap();
+    assert!(got.iter().all(Option::is_some));
+    assert_eq!(b.requests(), ["eth_getTransactionReceipt"]);
+    b.says("eth_getTransactionReceipt", Ok(Value::Null));
+    let got = chains.receipts(chain(), &hashes(3)).await.unwrap();
+    assert_eq!(
+        got.iter().map(Option::is_some).collect::<Vec<_>>(),
+        [true, false, true]
+    );
+    // The second one's trouble takes nothing away.
+    b.wire(Wire::Down);
+    assert_eq!(chains.receipts(chain(), &hashes(3)).await.unwrap().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_error_about_a_receipt_is_unknown_and_counted() {
+    let mut registry = Registry::default();
+    let meters = Meters::register(&mut registry);
+    let node = node();
+    let chains = Chains::new(vec![config(from_ref(&node))], &meters);
+    node.on("eth_getTransactionReceipt", |params| {
+        if asked(params) == hash(2) {
+            return Err((-32000, "transaction indexing is in progress"));
+        }
+        Ok(receipt(asked(params), block(7), "0x1"))
+    });
+    let got = chains.receipts(chain(), &hashes(3)).await.unwrap();
+    assert_eq!(
+        got.iter().map(Option::is_some).collect::<Vec<_>>(),
+        [true, false, true]
+    );
+    let mut text = String::new();
+    prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+    assert!(text.contains("fencepost_rpc_receipts_unknown_total{chain=\"main\"} 1\n"));
+    node.wire(Wire::Down);
+    chains.receipts(chain(), &hashes(3)).await.unwrap_err();
+}
+
+/// A node on which everything was reverted, and that tells why when asked again.
+fn reverting(why: Said) -> std::sync::Arc<Node> {
+    let node = node();
+    node.on("eth_getTransactionReceipt", |params| {
+        Ok(receipt(asked(params), block(7), "0x0"))
+    });
+    node.on("eth_getTransactionByHash", |_| {
+        Ok(json!({"from": hash(1).to_string(), "to": null, "gas": "0x1", "value": "0x0", "input": "0x01"}))
+    });
+    node.on("eth_call", move |params| {
+        assert_eq!(params[1], "0x6");
+        why.clone()
+    });
+    node
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_few_reverted_ones_get_a_reason_where_it_can_be_had() {
+    let node = reverting(Err((3, "execution reverted: paused")));
+    let chains = chains(from_ref(&node));
+    let got = chains
+        .receipts_in(chain(), Source(0), block(7), &hashes(6))
+        .await
+        .unwrap();
+    let got: Vec<_> = got.into_iter().flatten().collect();
+    assert!(
+        got.iter()
+            .all(|receipt| receipt.execution == Execution::Reverted)
+    );
+    let reasons: Vec<_> = got
+        .iter()
+        .map(|receipt| receipt.reason.as_deref())
+        .collect();
+    let paused = Some("paused");
+    assert_eq!(reasons, [paused, paused, paused, paused, None, None]);
+    assert_eq!(node.asked("eth_call"), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reason_that_cannot_be_had_spoils_nothing() {
+    let says: [Said; 3] = [
+        Ok(json!("0x")),
+        Err((-32000, "missing trie node")),
+        Ok(json!(7)),
+    ];
+    for said in says {
+        let node = reverting(said);
+        let chains = chains(&[node]);
+        let got = chains.receipts(chain(), &hashes(1)).await.unwrap();
+        assert_eq!(got[0].as_ref().unwrap().reason, None);
+        assert_eq!(states(&chains), ["ok"]);
+    }
+    // A node that takes too long over it is not worth waiting for, and not to blame.
+    let node = reverting(Ok(json!("0x")));
+    let chains = chains(from_ref(&node));
+    chains.tip(chain()).await.unwrap();
+    node.then(Wire::Hangs);
+    let start = tokio::time::Instant::now();
+    let got = chains.receipts(chain(), &hashes(1)).await.unwrap();
+    assert_eq!(got[0].as_ref().unwrap().reason, None);
+    assert_eq!(start.elapsed(), std::time::Duration::from_secs(1));
+    assert_eq!(states(&chains), ["ok"]);
+}
