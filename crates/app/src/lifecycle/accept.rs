@@ -110,7 +110,7 @@ pub struct Pending {
 enum Followed {
     Settled(Origin, Verdict),
     /// Another node leads the lane, or nobody.
-    Elsewhere(Moved),
+    Elsewhere(Box<Moved>),
 }
 
 /// A client's request for a lane that is not ours.
@@ -187,7 +187,7 @@ impl Node {
                 Followed::Elsewhere(moved) => Some((moved, reply)),
             }
         });
-        let moved: Vec<(Moved, _)> = join_all(answers).await.into_iter().flatten().collect();
+        let moved: Vec<(Box<Moved>, _)> = join_all(answers).await.into_iter().flatten().collect();
         if !moved.is_empty() {
             self.elsewhere(moved).await;
         }
@@ -207,7 +207,7 @@ impl Node {
     /// for calls of one lane; what the leader does not settle goes into the lane's queue, in order too.
     ///
     /// [`Peers`]: crate::ports::Peers
-    async fn elsewhere(&self, share: Vec<(Moved, oneshot::Sender<Verdict>)>) {
+    async fn elsewhere(&self, share: Vec<(Box<Moved>, oneshot::Sender<Verdict>)>) {
         if self.settings.not_leader == NotLeader::Reject {
             let rejecting = share.into_iter().map(|(moved, reply)| async move {
                 let verdict = self.known_or_rejected(moved.seat, &moved.tx, moved.leader);
@@ -242,7 +242,7 @@ impl Node {
         }
     }
 
-    async fn hand_over(&self, share: &[(Moved, oneshot::Sender<Verdict>)]) -> Vec<HandedOver> {
+    async fn hand_over(&self, share: &[(Box<Moved>, oneshot::Sender<Verdict>)]) -> Vec<HandedOver> {
         // The last one was told last.
         let leader = share.last().and_then(|(moved, _)| moved.leader.as_ref());
         let Some(leader) = leader.filter(|leader| leader.node != self.holder.node) else {
@@ -306,12 +306,12 @@ async fn follow(pending: Pending) -> Followed {
     };
     match timeout(PATIENCE, answer).await {
         Ok(Ok(Verdict::NotLeader(leader))) if origin == Origin::Client => {
-            Followed::Elsewhere(Moved {
+            Followed::Elsewhere(Box::new(Moved {
                 seat,
                 tx,
                 leader,
                 _in_hand: in_hand,
-            })
+            }))
         }
         Ok(Ok(verdict)) => Followed::Settled(origin, verdict),
         // The worker is gone or stands still: it may have written before.

@@ -41,12 +41,7 @@ pub struct Clerk {
 impl Node {
     /// Has a request stored without a nonce, behind all that wait in its lane and behind those of
     /// earlier calls.
-    pub(super) fn enqueue(
-        &self,
-        seat: Seat,
-        tx: NewTx,
-        wait: Wait,
-    ) -> oneshot::Receiver<Verdict> {
+    pub(super) fn enqueue(&self, seat: Seat, tx: NewTx, wait: Wait) -> oneshot::Receiver<Verdict> {
         let (reply, answer) = oneshot::channel();
         let wanted = Wanted {
             seat,
