@@ -23,6 +23,7 @@ mod routes;
 mod envelope;
 mod openapi;
 mod server;
+mod patience;
 mod forward;
 
 pub use access::{Access, BadKey};
