@@ -11,6 +11,7 @@ use crate::chains::{ChainInfo, Chains};
 use crate::forward::heard::Heard;
 use crate::key_rate::KeyRates;
 use crate::limits::Limits;
+use crate::pulse::Pulse;
 use crate::secret::Secret;
 
 /// How many calls of other nodes have their bodies read at once; each may hold a mebibyte meanwhile.
@@ -44,6 +45,7 @@ pub(crate) struct Served {
     pub(crate) cluster: Option<Secret>,
     pub(crate) heard: Heard,
     pub(crate) bodies: Semaphore,
+    pub(crate) pulse: Pulse,
     pub(crate) registry: Arc<Registry>,
     pub(crate) limits: Limits,
 }
@@ -54,6 +56,7 @@ impl From<Api> for Served {
             rates: KeyRates::new(api.access.rates(api.limits.rate_per_second)),
             heard: Heard::since(api.node.clock().now()),
             bodies: Semaphore::new(BODIES_AT_ONCE),
+            pulse: Pulse::default(),
             node: api.node,
             url: api.url,
             chains: Chains::new(api.chains),

@@ -11,6 +11,7 @@ mod secret;
 mod chains;
 mod access;
 mod key_rate;
+mod pulse;
 mod problem;
 mod faults;
 mod body;
