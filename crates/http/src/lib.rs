@@ -30,6 +30,7 @@ mod forward;
 pub use access::{Access, BadKey};
 pub use api::Api;
 pub use chains::ChainInfo;
+pub use envelope::is_answering;
 pub use forward::Forwarder;
 pub use limits::Limits;
 pub use openapi::openapi_json;
