@@ -2,6 +2,7 @@
 //! key is compared in full, so that neither an answer nor its time tells which part was wrong.
 
 mod keys_file;
+mod origin;
 mod permit;
 
 use std::collections::HashSet;
@@ -96,6 +97,7 @@ impl Access {
     /// Who asks, and whether they may do this at all.
     fn admit(&self, headers: &HeaderMap, scope: Scope) -> Result<Admitted, Problem> {
         let Some(keys) = &self.keys else {
+            origin::check(headers)?;
             return Ok(Admitted {
                 caller: Caller {
                     name: "anonymous".into(),

@@ -4,11 +4,26 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::HeaderMap;
-use axum::http::header::CONTENT_LENGTH;
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::time::timeout;
 
 use crate::problem::{Code, Problem};
+
+/// That the body is declared as JSON. Browsers let any web page send other types, and none, to any
+/// server without asking it.
+fn declared(headers: &HeaderMap) -> Result<(), Problem> {
+    let mut values = headers.get_all(CONTENT_TYPE).iter();
+    let (first, second) = (values.next(), values.next());
+    let text = first.and_then(|value| value.to_str().ok());
+    let essence = text.and_then(|text| text.split(';').next());
+    let is_json = essence.is_some_and(|name| name.trim().eq_ignore_ascii_case("application/json"));
+    if is_json && second.is_none() {
+        Ok(())
+    } else {
+        Err(Problem::new(Code::UnsupportedMediaType))
+    }
+}
 
 /// Reads a body whole, or refuses it without having read more than the limit.
 pub(crate) async fn read(
@@ -17,6 +32,7 @@ pub(crate) async fn read(
     bytes_max: usize,
     within: Duration,
 ) -> Result<Bytes, Problem> {
+    declared(headers)?;
     let too_large = || {
         let detail =
             format!("The body is above the limit of {bytes_max} bytes. Nothing was stored.");

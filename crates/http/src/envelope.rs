@@ -16,6 +16,18 @@ use uuid::Uuid;
 
 use crate::problem::{Code, MEDIA_TYPE, Problem};
 
+tokio::task_local! {
+    /// Set while a request is being answered.
+    static ANSWERING: ();
+}
+
+/// Whether the code that runs now answers a request. A panic there is that request's own: it is told
+/// as a 500 and nothing else was left half done, for what changes anything runs in tasks of its own.
+#[must_use]
+pub fn is_answering() -> bool {
+    ANSWERING.try_with(|()| ()).is_ok()
+}
+
 /// The header that names a request in the log.
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Longer ids are not taken over: they would only make the log long.
@@ -32,7 +44,8 @@ pub(crate) async fn wrap(request: Request, next: Next) -> Response {
     );
     let answering = async {
         let began = Instant::now();
-        let answered = AssertUnwindSafe(next.run(request)).catch_unwind().await;
+        let answering = ANSWERING.scope((), next.run(request));
+        let answered = AssertUnwindSafe(answering).catch_unwind().await;
         let response = answered.unwrap_or_else(|panic| panicked(&*panic));
         let took = began.elapsed();
         tracing::debug!(status = response.status().as_u16(), ?took, "answered");

@@ -3,16 +3,17 @@
 
 mod fields;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use fencepost_app::directory::Seat;
-use fencepost_app::lifecycle::accept::{Origin, Pending, Verdict};
-use fencepost_app::ports::{Body, Key, NewTx};
-use fencepost_domain::ids::{Lane, RequestId, TxId};
+use fencepost_app::lifecycle::accept::{Origin, Verdict};
+use fencepost_app::ports::{Body, NewTx};
+use fencepost_domain::ids::{Lane, LaneId, RequestId, TxId};
 use futures::future::join_all;
-use jiff::Timestamp;
-use tokio::time::timeout;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 use uuid::Uuid;
 
@@ -33,13 +34,15 @@ pub(crate) struct Taken {
     pub(crate) tx: NewTx,
 }
 
-/// Reads one request.
-pub(crate) async fn take(
+/// Reads one request. One whose time has passed is refused if it has no name. Under its name it may
+/// have come in time, and may be on its way at this moment: it goes the way of all, behind that one,
+/// and is answered with what became of it; if nothing did, it is stored and ends as expired.
+pub(crate) fn take(
     served: &Served,
     caller: &Caller,
     text: &str,
     key: Option<&str>,
-) -> Result<Asked, Problem> {
+) -> Result<Taken, Problem> {
     let mut faults = Faults::default();
     let given: Given<CreateBody<'_>> =
         serde_json::from_str(text).map_err(|error| body::malformed(&error))?;
@@ -53,6 +56,11 @@ pub(crate) async fn take(
     };
     let seat = served.node.directory().seat(lane);
     let seat = seat.ok_or_else(|| Problem::new(Code::UnknownSigner))?;
+    let now = served.node.clock().now();
+    let is_past = read.not_after.is_some_and(|not_after| not_after <= now);
+    if is_past && read.request_id.is_none() {
+        return Err(faults::wrong("notAfter", "has passed"));
+    }
     let tx = NewTx {
         tx: TxId(Uuid::now_v7()),
         request_id: read.request_id,
@@ -60,62 +68,31 @@ pub(crate) async fn take(
         not_after: read.not_after,
         meta: read.meta,
     };
-    let taken = Taken { seat, tx };
-    if is_past(served, taken.tx.not_after) {
-        return overdue(served, taken).await;
-    }
-    Ok(Asked::Due(taken))
-}
-
-/// What is to be done with a request.
-pub(crate) enum Asked {
-    /// It is to be stored.
-    Due(Taken),
-    /// Its time has passed, but it was stored before that.
-    Past(NewTx, Verdict),
-}
-
-fn is_past(served: &Served, not_after: Option<Timestamp>) -> bool {
-    not_after.is_some_and(|not_after| not_after <= served.node.clock().now())
-}
-
-/// A request whose time has passed is refused, unless it is the repetition of one that came in time:
-/// its client must hear what became of that.
-async fn overdue(served: &Served, taken: Taken) -> Result<Asked, Problem> {
-    let Taken { seat, tx } = taken;
-    let known = match &tx.request_id {
-        None => None,
-        Some(name) => {
-            let key = Key::Request(seat.lane, name.clone());
-            let found = served.node.store().find(&key).await;
-            found.map_err(|error| Problem::unread(&error))?
-        }
-    };
-    match known {
-        Some(record) => {
-            let verdict = Verdict::found(seat, &tx, record);
-            Ok(Asked::Past(tx, verdict))
-        }
-        None => Err(faults::wrong("notAfter", "has passed").request(tx.request_id.as_ref())),
-    }
+    Ok(Taken { seat, tx })
 }
 
 /// Puts all of them before the workers, in order, and waits for what becomes of them. That goes on by
 /// itself: a client that goes away stops nothing half way.
 pub(crate) async fn accept(served: &Arc<Served>, all: Vec<Taken>) -> Vec<(NewTx, Verdict)> {
-    let node = Arc::clone(&served.node);
-    let (txs, pending): (Vec<NewTx>, Vec<Pending>) = all
-        .into_iter()
-        .map(|Taken { seat, tx }| (tx.clone(), node.submit(seat, tx, Origin::Client)))
-        .unzip();
-    let settling = async move { join_all(pending.into_iter().map(|each| node.settle(each))).await };
-    let task = tokio::spawn(settling.in_current_span());
-    let verdicts = match timeout(served.limits.request_timeout, task).await {
-        Ok(Ok(verdicts)) => verdicts,
-        // It panicked, or takes too long: either way it may have stored, or may still store, any of them.
-        Ok(Err(_)) | Err(_) => vec![Verdict::Unknown; txs.len()],
-    };
-    txs.into_iter().zip(verdicts).collect()
+    let deadline = Instant::now() + served.limits.request_timeout;
+    let (mut txs, mut answers) = (Vec::with_capacity(all.len()), Vec::with_capacity(all.len()));
+    let mut shares: BTreeMap<LaneId, Vec<_>> = BTreeMap::new();
+    for Taken { seat, tx } in all {
+        let (reply, told) = oneshot::channel();
+        txs.push(tx.clone());
+        answers.push(async move {
+            // It takes too long, or has panicked: either way it may be stored, or may still be.
+            let told = timeout_at(deadline, told).await;
+            told.map_or(Verdict::Unknown, |told| told.unwrap_or(Verdict::Unknown))
+        });
+        let pending = served.node.submit(seat, tx, Origin::Client);
+        shares.entry(seat.id).or_default().push((pending, reply));
+    }
+    for share in shares.into_values() {
+        let node = Arc::clone(&served.node);
+        tokio::spawn(async move { node.settle_share(share).await }.in_current_span());
+    }
+    txs.into_iter().zip(join_all(answers).await).collect()
 }
 
 /// What the `Idempotency-Key` header says.

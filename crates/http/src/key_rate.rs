@@ -10,8 +10,8 @@ use crate::problem::{Code, Problem};
 /// The buckets, in the order of the keys.
 pub(crate) struct KeyRates(Vec<Option<Mutex<Bucket>>>);
 
-/// Holds at most one second's worth. It may owe: what a batch turns out to hold is charged after it
-/// was let in, and the next request waits for it.
+/// Holds at most one second's worth. It may owe: a batch of more than that is let in when the bucket is
+/// full, and what it holds beyond is paid before the next request.
 struct Bucket {
     per_second: f64,
     held: f64,
@@ -34,16 +34,22 @@ impl Bucket {
         self.at = now;
     }
 
-    /// Lets one in, or says how long until it would.
-    fn take(&mut self) -> Result<(), Duration> {
+    /// Lets so many in, or says how long until it would. It never holds more than `most`.
+    fn take(&mut self, count: f64, most: f64) -> Result<(), Duration> {
         self.refill();
-        if self.held >= 1.0 {
-            self.held -= 1.0;
+        let needed = count.min(most);
+        if self.held >= needed {
+            self.held -= count;
             return Ok(());
         }
-        let wait = (1.0 - self.held) / self.per_second;
+        let wait = (needed - self.held) / self.per_second;
         Err(Duration::try_from_secs_f64(wait).unwrap_or(Duration::MAX))
     }
+}
+
+fn limited(wait: Duration) -> Problem {
+    let whole = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    Problem::new(Code::RateLimited).retry_after(whole.max(1))
 }
 
 impl KeyRates {
@@ -59,18 +65,20 @@ impl KeyRates {
             return Ok(());
         };
         let mut bucket = bucket.lock().unwrap_or_else(PoisonError::into_inner);
-        bucket.take().map_err(|wait| {
-            let whole = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-            Problem::new(Code::RateLimited).retry_after(whole.max(1))
-        })
+        let most = bucket.per_second;
+        bucket.take(1.0, most).map_err(limited)
     }
 
-    /// Charges for what a request held besides itself.
-    pub(crate) fn charge(&self, key: usize, more: usize) {
-        if let Some(bucket) = self.0.get(key).and_then(Option::as_ref) {
-            let mut bucket = bucket.lock().unwrap_or_else(PoisonError::into_inner);
-            bucket.held -= f64::from(u32::try_from(more).unwrap_or(u32::MAX));
-        }
+    /// Lets in what a request holds besides itself, all of it or nothing.
+    pub(crate) fn take_more(&self, key: usize, more: usize) -> Result<(), Problem> {
+        let Some(bucket) = self.0.get(key).and_then(Option::as_ref) else {
+            return Ok(());
+        };
+        let mut bucket = bucket.lock().unwrap_or_else(PoisonError::into_inner);
+        // The request itself has been paid for.
+        let most = bucket.per_second - 1.0;
+        let more = f64::from(u32::try_from(more).unwrap_or(u32::MAX));
+        bucket.take(more, most).map_err(limited)
     }
 }
 
@@ -100,11 +108,27 @@ mod tests {
     async fn a_batch_is_paid_for_before_the_next_request() {
         let rates = KeyRates::new(vec![10]);
         assert!(rates.take(0).is_ok());
-        rates.charge(0, 29);
+        assert!(rates.take_more(0, 29).is_ok());
         assert!(rates.take(0).is_err());
         tokio::time::advance(Duration::from_millis(2_000)).await;
         assert!(rates.take(0).is_err());
         tokio::time::advance(Duration::from_millis(101)).await;
         assert!(rates.take(0).is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_batch_is_let_in_only_when_all_of_it_is() {
+        let rates = KeyRates::new(vec![10, 0]);
+        assert!(rates.take(0).is_ok());
+        assert!(rates.take(0).is_ok());
+        let refused = rates.take_more(0, 9).unwrap_err();
+        assert_eq!(refused.code(), Code::RateLimited);
+        assert!(rates.take_more(0, 8).is_ok());
+        assert!(rates.take(0).is_err());
+        tokio::time::advance(Duration::from_millis(500)).await;
+        assert!(rates.take(0).is_ok());
+        assert!(rates.take_more(0, 999).is_err(), "the bucket is not full");
+        assert!(rates.take_more(0, 0).is_ok());
+        assert!(rates.take_more(1, 999).is_ok());
     }
 }

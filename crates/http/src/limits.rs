@@ -16,6 +16,9 @@ pub struct Limits {
     /// How long an answer may take after that. It must be above what the application waits for its
     /// own workers, or clients hear `outcome_unknown` of what would have been known.
     pub request_timeout: Duration,
+    /// How long a client may leave an answer unread. Too low cuts slow networks off, too high lets
+    /// those that never read keep connections.
+    pub write_timeout: Duration,
     /// Requests per second of each key that has no rate of its own; 0 is no limit.
     pub rate_per_second: u32,
     /// How many connections are served at once; more wait to be accepted.
@@ -29,6 +32,7 @@ impl Default for Limits {
             batch_bytes: 8 * 1024 * 1024,
             body_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(35),
+            write_timeout: Duration::from_secs(30),
             rate_per_second: 0,
             connections: 20_000,
         }

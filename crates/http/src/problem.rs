@@ -56,8 +56,16 @@ pub(crate) struct Told {
     /// All fields that are wrong
     #[serde(skip_serializing_if = "Vec::is_empty")]
     errors: Vec<FieldError>,
-    #[serde(skip)]
+    /// When to try again, as in `Retry-After`: a result of a batch has no header of its own
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, minimum = 1)]
     retry_after_seconds: Option<u64>,
+}
+
+impl Told {
+    pub(crate) const fn retry_after(&self) -> Option<u64> {
+        self.retry_after_seconds
+    }
 }
 
 /// One field that is wrong.
@@ -130,6 +138,7 @@ impl Problem {
             StatusCode::NOT_FOUND => Code::NotFound,
             StatusCode::METHOD_NOT_ALLOWED => Code::MethodNotAllowed,
             StatusCode::PAYLOAD_TOO_LARGE => Code::TooLarge,
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => Code::UnsupportedMediaType,
             other if other.is_client_error() => Code::Malformed,
             _ => Code::InternalError,
         };

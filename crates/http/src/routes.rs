@@ -25,6 +25,7 @@ use utoipa_axum::routes;
 use utoipa_swagger_ui::SwaggerUi;
 
 use crate::api::{Api, Served};
+use crate::forward::PATH;
 use crate::limits::Limits;
 use crate::problem::{Code, Problem};
 use crate::{envelope, openapi};
@@ -41,7 +42,7 @@ pub fn router(api: Api) -> Router {
     let not_found = async || Problem::new(Code::NotFound);
     let not_allowed = async || Problem::new(Code::MethodNotAllowed);
     routes
-        .route("/internal/v1/tx", post(internal::tx))
+        .route(PATH, post(internal::tx))
         .with_state(served)
         .merge(SwaggerUi::new("/docs").url("/openapi.json", document))
         .method_not_allowed_fallback(not_allowed)

@@ -16,6 +16,7 @@ use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
 use crate::api::Api;
+use crate::patience::Patient;
 use crate::routes::router;
 
 /// How long a connection may take until a request's head is there, the time between two requests
@@ -31,6 +32,7 @@ pub async fn serve(
     listener: TcpListener,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
+    let write_timeout = api.limits.write_timeout;
     let room = Arc::new(Semaphore::new(api.limits.connections.max(1)));
     let router = router(api);
     let graceful = GracefulShutdown::new();
@@ -47,7 +49,7 @@ pub async fn serve(
         };
         match accepted {
             Ok((stream, _)) => {
-                let connection = graceful.watch(connection(stream, router.clone()));
+                let connection = graceful.watch(connection(stream, write_timeout, router.clone()));
                 tokio::spawn(async move {
                     if let Err(error) = connection.await {
                         tracing::debug!(%error, "a connection broke");
@@ -69,8 +71,9 @@ pub async fn serve(
 
 fn connection(
     stream: TcpStream,
+    write_timeout: Duration,
     router: Router,
-) -> http1::Connection<TokioIo<TcpStream>, TowerToHyperService<Router>> {
+) -> http1::Connection<TokioIo<Patient<TcpStream>>, TowerToHyperService<Router>> {
     // Answers are written whole; waiting for more to send with them would only delay them.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection keeps its delay");
@@ -78,7 +81,10 @@ fn connection(
     http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(SILENCE_MAX)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
+        .serve_connection(
+            TokioIo::new(Patient::new(stream, write_timeout)),
+            TowerToHyperService::new(router),
+        )
 }
 
 /// Whether only one client is concerned, and the next can be accepted at once.

@@ -3,13 +3,16 @@
 pub(crate) mod tx;
 pub(crate) mod signers;
 pub(crate) mod completions;
+mod again;
 mod refusal;
 mod table;
 
 use std::time::Duration;
 
+use fencepost_app::causes::Causes;
+use reqwest::header::RETRY_AFTER;
 use reqwest::redirect::Policy;
-use reqwest::{Method, RequestBuilder};
+use reqwest::{Method, RequestBuilder, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use url::Url;
@@ -21,6 +24,14 @@ use crate::output::print;
 
 /// Longer than a node takes to answer, long polls included.
 const PATIENCE: Duration = Duration::from_secs(45);
+
+/// Statuses that pass by themselves.
+const PASSING: [StatusCode; 4] = [
+    StatusCode::TOO_MANY_REQUESTS,
+    StatusCode::BAD_GATEWAY,
+    StatusCode::SERVICE_UNAVAILABLE,
+    StatusCode::GATEWAY_TIMEOUT,
+];
 
 /// A query: names and values.
 type Query<'a> = [(&'a str, Option<String>)];
@@ -84,15 +95,24 @@ impl Client {
     async fn ask(&self, request: RequestBuilder) -> Result<String, Failure> {
         let unreached = |error: reqwest::Error| {
             let doing = format!("{} does not answer", self.base);
-            Failure::new(doing, error.without_url())
+            let failed = Failure::new(doing, error.without_url());
+            let told = Causes(&failed).to_string();
+            Failure::NotNow { told, after: None }
         };
         let response = request.send().await.map_err(unreached)?;
         let status = response.status();
+        let after = response.headers().get(RETRY_AFTER).cloned();
         let body = response.text().await.map_err(unreached)?;
         if status.is_success() {
             return Ok(body);
         }
-        Err(Failure::Refused(refusal::told(status, &body)))
+        let told = refusal::told(status, &body);
+        if PASSING.contains(&status) {
+            let after = after.and_then(|value| value.to_str().ok()?.parse().ok());
+            let after = after.map(Duration::from_secs);
+            return Err(Failure::NotNow { told, after });
+        }
+        Err(Failure::Refused(told))
     }
 
     /// Shows an answer: as it came, or as a table.

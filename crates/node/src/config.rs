@@ -20,7 +20,7 @@ pub(crate) mod serving;
 #[cfg(test)]
 mod tests;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use fencepost_app::settings::{NotLeader, Settings};
 use toml::Table;
@@ -30,6 +30,7 @@ use environment::Environment;
 use node::Node;
 use problem::{Problem, Problems};
 use section::{Findings, Section};
+use serving::{Seen, Serving};
 use signer::Signer;
 use store::{Place, Store};
 
@@ -40,7 +41,6 @@ pub(crate) struct Config {
     pub(crate) chains: Vec<Chain>,
     pub(crate) signers: Vec<Signer>,
     pub(crate) settings: Settings,
-    pub(crate) keys_file: Option<PathBuf>,
     /// What works but is most likely not wanted.
     pub(crate) warnings: Vec<Problem>,
     shown: Table,
@@ -56,25 +56,51 @@ impl Config {
 
     /// Reads the text of a file. A mistake in its syntax has no path.
     pub(crate) fn parse(text: &str, environment: &Environment) -> Result<Self, Problems> {
-        let file: Table = text
-            .parse()
-            .map_err(|error: toml::de::Error| Problem::new("", syntax(text, &error)))?;
-        let mut findings = Findings::default();
-        let (drafted, shown) = Section::root(file, environment, &mut findings, Draft::read);
-        strangers(environment, &mut findings);
-        let Findings {
-            problems, warnings, ..
-        } = findings;
-        if let (Some(config), []) = (drafted.finish(warnings, shown), problems.as_slice()) {
-            return Ok(config);
-        }
-        Err(Problems(problems))
+        let (drafted, shown, findings) = draft(text, environment)?;
+        drafted.finish(shown, findings)
+    }
+
+    /// Reads a file that a node is to be served with, and what that needs besides.
+    pub(crate) fn load_to_serve(
+        file: &Path,
+        environment: &Environment,
+    ) -> Result<(Self, Serving), Problems> {
+        let unreadable = |error| Problem::new(file.display(), format!("cannot be read: {error}"));
+        let text = std::fs::read_to_string(file).map_err(unreadable)?;
+        Self::parse_to_serve(&text, environment).map_err(|problems| named(problems, file))
+    }
+
+    /// The same of a text. What is wrong with the file and what is missing beside it are told together.
+    pub(crate) fn parse_to_serve(
+        text: &str,
+        environment: &Environment,
+    ) -> Result<(Self, Serving), Problems> {
+        let (drafted, shown, mut findings) = draft(text, environment)?;
+        let mut missing = Vec::new();
+        let serving = Serving::prepare(&drafted.seen(), environment, &mut missing);
+        // A default that stands in for a mistake is not reported beside it.
+        missing.retain(|new| findings.problems.iter().all(|old| old.path != new.path));
+        findings.problems.extend(missing);
+        let config = drafted.finish(shown, findings)?;
+        let unready = || Problem::new("", "cannot be served");
+        Ok((config, serving.ok_or_else(unready)?))
     }
 
     /// The effective values as TOML, without secrets.
     pub(crate) fn print(&self) -> String {
         toml::to_string(&self.shown).expect("a table of plain values is TOML")
     }
+}
+
+/// Reads a text, whatever is wrong with what it says.
+fn draft(text: &str, environment: &Environment) -> Result<(Draft, Table, Findings), Problem> {
+    let file: Table = text
+        .parse()
+        .map_err(|error: toml::de::Error| Problem::new("", syntax(text, &error)))?;
+    let mut findings = Findings::default();
+    let (drafted, shown) = Section::root(file, environment, &mut findings, Draft::read);
+    strangers(environment, &mut findings);
+    Ok((drafted, shown, findings))
 }
 
 /// What was read, before it is known whether it is good.
@@ -128,16 +154,41 @@ impl Draft {
             let why = format!("is needed for several nodes: others cannot reach {listen}");
             from.warn("node.advertise", why);
         }
+        if several && node.cluster_secret_env.is_some() && node.is_reached_by_loopback() {
+            let why = "other machines cannot reach this node at a loopback address: what they would \
+                       forward to it waits in the queue";
+            from.warn("node.advertise", why);
+        }
     }
 
-    fn finish(self, warnings: Vec<Problem>, shown: Table) -> Option<Config> {
+    /// As much as is sound.
+    fn seen(&self) -> Seen<'_> {
+        Seen {
+            node: self.node.as_ref(),
+            chains: self.chains.iter().flatten().collect(),
+            signers: &self.signers,
+            settings: &self.settings,
+            keys_file: (!self.keys_file.is_empty()).then(|| Path::new(&self.keys_file)),
+        }
+    }
+
+    fn finish(self, shown: Table, findings: Findings) -> Result<Config, Problems> {
+        let Findings {
+            problems, warnings, ..
+        } = findings;
+        match self.config(warnings, shown) {
+            Some(config) if problems.is_empty() => Ok(config),
+            Some(_) | None => Err(Problems(problems)),
+        }
+    }
+
+    fn config(self, warnings: Vec<Problem>, shown: Table) -> Option<Config> {
         Some(Config {
             node: self.node?,
             store: self.store,
             chains: self.chains.into_iter().collect::<Option<_>>()?,
             signers: self.signers,
             settings: self.settings,
-            keys_file: (!self.keys_file.is_empty()).then(|| PathBuf::from(self.keys_file)),
             warnings,
             shown,
         })

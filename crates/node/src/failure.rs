@@ -2,6 +2,7 @@
 //! kind it was; the text tells people.
 
 use std::error::Error;
+use std::time::Duration;
 
 use fencepost_app::causes::Causes;
 use fencepost_domain::ids::Incarnation;
@@ -29,6 +30,14 @@ pub(crate) enum Failure {
     /// A node answered that it will not.
     #[error("{0}")]
     Refused(String),
+    /// A node did not answer, or said that it cannot now: asking again is the remedy.
+    #[error("{told}")]
+    NotNow {
+        /// What it said.
+        told: String,
+        /// When to ask again, where it said that.
+        after: Option<Duration>,
+    },
     /// Another process runs under this node id.
     #[error("another process runs under this node id: start {0} of it has joined")]
     Ghost(Incarnation),
@@ -48,7 +57,7 @@ impl Failure {
     /// 1 for a failure, 2 for what the caller must change first, 3 where restarting would harm.
     pub(crate) const fn code(&self) -> u8 {
         match self {
-            Self::Failed { .. } | Self::Refused(_) => 1,
+            Self::Failed { .. } | Self::Refused(_) | Self::NotNow { .. } => 1,
             Self::Config(_) | Self::Usage(_) => 2,
             Self::Ghost(_) => 3,
         }
@@ -58,7 +67,7 @@ impl Failure {
     pub(crate) fn lines(&self) -> Vec<String> {
         match self {
             Self::Config(Problems(problems)) => problems.iter().map(ToString::to_string).collect(),
-            Self::Usage(_) | Self::Failed { .. } | Self::Refused(_) => {
+            Self::Usage(_) | Self::Failed { .. } | Self::Refused(_) | Self::NotNow { .. } => {
                 vec![Causes(self).to_string()]
             }
             // The node has logged it where it was seen, with its code.

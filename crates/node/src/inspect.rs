@@ -8,7 +8,6 @@ use crate::cli::ConfigCommand;
 use crate::clock::TimeOfDay;
 use crate::config::Config;
 use crate::config::environment::Environment;
-use crate::config::problem::Problems;
 use crate::config::serving::Serving;
 use crate::failure::Failure;
 use crate::output::print;
@@ -22,22 +21,20 @@ pub(crate) fn config(command: &ConfigCommand, environment: &Environment) -> Resu
             print(&config.print())
         }
         ConfigCommand::Check(from) => {
-            let summary = check(&Config::load(&from.config, environment)?, environment)?;
+            let (config, serving) = Config::load_to_serve(&from.config, environment)?;
+            let summary = check(&config, &serving);
             print(&format!("{} is good: {summary}", from.config.display()))
         }
     }
 }
 
-fn check(config: &Config, environment: &Environment) -> Result<String, Problems> {
+fn check(config: &Config, serving: &Serving) -> String {
     for warning in &config.warnings {
         eprintln!("warning: {warning}");
     }
-    let serving = Serving::prepare(config, environment)?;
     let (chains, signers) = (config.chains.len(), config.signers.len());
     let (lanes, store) = (serving.lanes.len(), config.store.place.word());
-    Ok(format!(
-        "store {store}, chains {chains}, signers {signers}, lanes {lanes}"
-    ))
+    format!("store {store}, chains {chains}, signers {signers}, lanes {lanes}")
 }
 
 /// Opens the store, which brings its schema up to date.

@@ -32,10 +32,10 @@ fn main() -> ExitCode {
     match command {
         Command::Serve(what) => logged(&what.log, || {
             telemetry::end_on_panic();
-            let config = Config::load(&what.from.config, &environment)?;
+            let (config, serving) = Config::load_to_serve(&what.from.config, &environment)?;
             run(
                 &mut Builder::new_multi_thread(),
-                serve::serve(config, &environment),
+                serve::serve(config, serving),
             )
         }),
         Command::Migrate(what) => logged(&what.log, || {

@@ -14,15 +14,13 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::config::Config;
-use crate::config::environment::Environment;
 use crate::config::serving::Serving;
 use crate::failure::Failure;
 use crate::signals::Signals;
 use crate::wiring::{Wired, wire};
 
 /// Runs a node until it is told to stop or cannot go on.
-pub(crate) async fn serve(config: Config, environment: &Environment) -> Result<(), Failure> {
-    let serving = Serving::prepare(&config, environment)?;
+pub(crate) async fn serve(config: Config, serving: Serving) -> Result<(), Failure> {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }

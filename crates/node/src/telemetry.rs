@@ -28,10 +28,11 @@ pub(crate) fn start(filter: &str) -> Result<(), Failure> {
     started.map_err(|error| Failure::new("logs cannot be started", error))
 }
 
-/// Ends the process at the first panic, wherever it happens: in a loop of the node, in a task of a
-/// request, in a thread of a store. The runtime would keep all others going, and the node would hold
-/// leases whose work nobody does, or decide on memory that was left half changed. A dead node is
-/// taken over within its lease. Looking at the results of the loops alone would miss the other two.
+/// Ends the process at the first panic but for those in which a request is answered: in a loop of the
+/// node, in a task that settles requests, in a thread of a store. The runtime would keep all others
+/// going, and the node would hold leases whose work nobody does, or decide on memory that was left half
+/// changed. A dead node is taken over within its lease. Looking at the results of the loops alone would
+/// miss the other two. What answers a request changes nothing by itself: its panic is a 500.
 pub(crate) fn end_on_panic() {
     std::panic::set_hook(Box::new(|panic: &PanicHookInfo<'_>| {
         let place = panic
@@ -41,6 +42,15 @@ pub(crate) fn end_on_panic() {
         let why = panic.payload_as_str().unwrap_or("no text");
         let thread = std::thread::current();
         let thread = thread.name().unwrap_or_default();
+        if fencepost_http::is_answering() {
+            tracing::error!(
+                code = "panic",
+                place,
+                thread,
+                "a request is not answered: {why}"
+            );
+            return;
+        }
         tracing::error!(code = "panic", place, thread, "the node ends: {why}");
         std::process::exit(PANICKED);
     }));

@@ -52,7 +52,7 @@ pub(crate) async fn wire(
         clock,
         ticks: Arc::new(Uptime::start()),
         holder,
-        url,
+        url: url.clone(),
         chains: config
             .chains
             .iter()
@@ -69,6 +69,7 @@ pub(crate) async fn wire(
     });
     let api = Api {
         node: Arc::clone(&node),
+        url,
         chains: chains.collect(),
         access: serving.access,
         cluster: serving.cluster,

@@ -18,6 +18,7 @@ mod races {
     mod same_request;
     mod lock_order;
     mod pause;
+    mod guards;
     mod storm;
     mod whole;
 }

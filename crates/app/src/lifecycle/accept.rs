@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use fencepost_domain::ids::{Token, TxId, Version};
 use fencepost_domain::state::{Allocated, Queued, Reserved, Signing, State, Wait};
+use futures::future::join_all;
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -102,91 +103,178 @@ pub struct Pending {
     tx: NewTx,
     origin: Origin,
     answer: Option<oneshot::Receiver<Verdict>>,
+    in_hand: InHand,
+}
+
+/// What the worker here made of a request.
+enum Followed {
+    Settled(Origin, Verdict),
+    /// Another node leads the lane, or nobody.
+    Elsewhere(Box<Moved>),
+}
+
+/// A client's request for a lane that is not ours.
+struct Moved {
+    seat: Seat,
+    tx: NewTx,
+    leader: Option<Leader>,
     _in_hand: InHand,
+}
+
+/// What the leader made of it.
+#[derive(Clone)]
+enum HandedOver {
+    Settled(Verdict),
+    /// It is still to be stored, unless the leader has stored it without our knowing, or still may.
+    Left {
+        doubtful: bool,
+    },
 }
 
 impl Node {
     /// Takes a request in. Requests of one lane get their nonces in the order of these calls.
     pub fn submit(&self, seat: Seat, tx: NewTx, origin: Origin) -> Pending {
+        self.put(seat, tx, origin, !self.is_draining())
+    }
+
+    /// Takes in what another node hands over for one lane. Once one finds no room, none behind it is
+    /// taken: the other node puts those that were not into the lane's queue, in their order, and one
+    /// that was would have passed them.
+    pub fn submit_in_order(&self, seat: Seat, txs: Vec<NewTx>) -> Vec<Pending> {
+        let mut open = !self.is_draining();
+        let mut all = Vec::with_capacity(txs.len());
+        for tx in txs {
+            let pending = self.put(seat, tx, Origin::Node, open);
+            open = pending.answer.is_some();
+            all.push(pending);
+        }
+        all
+    }
+
+    fn put(&self, seat: Seat, tx: NewTx, origin: Origin, open: bool) -> Pending {
         let in_hand = self.take_in_hand();
         let (reply, answer) = oneshot::channel();
         let ask = Ask::new(seat, tx.clone(), reply);
-        let put = !self.is_draining() && self.ask(ask).is_ok();
+        let put = open && self.ask(ask).is_ok();
         Pending {
             seat,
             tx,
             origin,
             answer: put.then_some(answer),
-            _in_hand: in_hand,
+            in_hand,
         }
     }
 
     /// Waits for what becomes of it. To be run in a task of its own: a caller that goes away must not
     /// stop it half way.
     pub async fn settle(&self, pending: Pending) -> Verdict {
-        let origin = pending.origin;
-        let verdict = self.follow(pending).await;
+        let (reply, told) = oneshot::channel();
+        self.settle_share(vec![(pending, reply)]).await;
+        told.await.unwrap_or(Verdict::Unknown)
+    }
+
+    /// The same for requests of one lane that came together, in order. Each is told as soon as it is
+    /// known; those that are not ours to settle go elsewhere together, still in order.
+    pub async fn settle_share(&self, share: Vec<(Pending, oneshot::Sender<Verdict>)>) {
+        let answers = share.into_iter().map(|(pending, reply)| async move {
+            let tx = pending.tx.tx;
+            let followed = follow(pending).await;
+            match followed {
+                Followed::Settled(origin, verdict) => {
+                    self.tell(tx, origin, reply, verdict);
+                    None
+                }
+                Followed::Elsewhere(moved) => Some((moved, reply)),
+            }
+        });
+        let moved: Vec<(Box<Moved>, _)> = join_all(answers).await.into_iter().flatten().collect();
+        if !moved.is_empty() {
+            self.elsewhere(moved).await;
+        }
+    }
+
+    fn tell(&self, tx: TxId, origin: Origin, reply: oneshot::Sender<Verdict>, verdict: Verdict) {
         // A forwarded request is counted where its client is.
         if origin == Origin::Client {
             self.meters.created(verdict.word());
         }
-        verdict
-    }
-
-    async fn follow(&self, pending: Pending) -> Verdict {
-        let Pending {
-            seat,
-            tx,
-            origin,
-            answer,
-            _in_hand,
-        } = pending;
-        let Some(answer) = answer else {
-            return Verdict::Overloaded;
-        };
-        match timeout(PATIENCE, answer).await {
-            Ok(Ok(Verdict::NotLeader(leader))) if origin == Origin::Client => {
-                self.elsewhere(seat, tx, leader).await
-            }
-            Ok(Ok(verdict)) => verdict,
-            // The worker is gone or stands still: it may have written before.
-            Ok(Err(_)) | Err(_) => Verdict::Unknown,
+        if reply.send(verdict).is_err() {
+            tracing::debug!(tx_id = %tx.0, "nobody waits for the answer any more");
         }
     }
 
-    /// The lane is not ours.
-    async fn elsewhere(&self, seat: Seat, tx: NewTx, leader: Option<Leader>) -> Verdict {
-        match self.settings.not_leader {
-            NotLeader::Forward => {}
-            NotLeader::Reject => return self.known_or_rejected(seat, &tx, leader).await,
+    /// The lane is not ours. All of them are handed over at once and in order, which [`Peers`] keeps
+    /// for calls of one lane; what the leader does not settle goes into the lane's queue, in order too.
+    ///
+    /// [`Peers`]: crate::ports::Peers
+    async fn elsewhere(&self, share: Vec<(Box<Moved>, oneshot::Sender<Verdict>)>) {
+        if self.settings.not_leader == NotLeader::Reject {
+            let rejecting = share.into_iter().map(|(moved, reply)| async move {
+                let verdict = self.known_or_rejected(moved.seat, &moved.tx, moved.leader);
+                self.tell(moved.tx.tx, Origin::Client, reply, verdict.await);
+            });
+            join_all(rejecting).await;
+            return;
         }
-        // Whether the leader may have stored it, or may still.
-        let mut doubtful = false;
-        if let Some(leader) = leader.filter(|leader| leader.node != self.holder.node) {
-            let within = self.settings.forward_deadline;
-            let forwarded = self
-                .peers
-                .forward(&leader.url, seat.lane, &tx, within)
-                .await;
-            match forwarded {
-                // It has lost the lane meanwhile, or could do nothing.
-                Ok(Verdict::NotLeader(_) | Verdict::Unavailable | Verdict::Overloaded) => {}
-                Ok(Verdict::Unknown) => doubtful = true,
-                Ok(verdict) => return verdict,
-                Err(error) => {
-                    doubtful = matches!(error, Unforwarded::Unanswered(_));
-                    unforwarded(&leader, tx.tx, &error);
+        let outcomes = self.hand_over(&share).await;
+        let mut waiting = Vec::new();
+        for ((moved, reply), outcome) in share.into_iter().zip(outcomes) {
+            match outcome {
+                HandedOver::Settled(verdict) => {
+                    self.tell(moved.tx.tx, Origin::Client, reply, verdict);
+                }
+                HandedOver::Left { doubtful } => {
+                    // In the queue the id is stored once, whether the leader stored it or not.
+                    let answer = self.enqueue(moved.seat, moved.tx.clone(), Wait::Leader);
+                    waiting.push((moved, reply, doubtful, answer));
                 }
             }
         }
-        // In the queue the id is stored once, whether the leader stored it or not.
-        let verdict = self.enqueue(seat, tx, Wait::Leader).await;
-        let nothing = matches!(verdict, Verdict::Overloaded | Verdict::Unavailable);
-        if doubtful && nothing {
-            Verdict::Unknown
-        } else {
-            verdict
+        for (moved, reply, doubtful, answer) in waiting {
+            let verdict = answer.await.unwrap_or(Verdict::Unknown);
+            let nothing = matches!(verdict, Verdict::Overloaded | Verdict::Unavailable);
+            let verdict = if doubtful && nothing {
+                Verdict::Unknown
+            } else {
+                verdict
+            };
+            self.tell(moved.tx.tx, Origin::Client, reply, verdict);
         }
+    }
+
+    async fn hand_over(&self, share: &[(Box<Moved>, oneshot::Sender<Verdict>)]) -> Vec<HandedOver> {
+        // The last one was told last.
+        let leader = share.last().and_then(|(moved, _)| moved.leader.as_ref());
+        let Some(leader) = leader.filter(|leader| leader.node != self.holder.node) else {
+            return vec![HandedOver::Left { doubtful: false }; share.len()];
+        };
+        let within = self.settings.forward_deadline;
+        // The first look at each of these futures, in which the call is made, goes in their order.
+        let forwards = share.iter().map(|(moved, _)| {
+            self.peers
+                .forward(&leader.url, moved.seat.lane, &moved.tx, within)
+        });
+        let mut failed = 0;
+        let mut outcomes = Vec::with_capacity(share.len());
+        for (forwarded, (moved, _)) in join_all(forwards).await.into_iter().zip(share) {
+            outcomes.push(match forwarded {
+                // It has lost the lane meanwhile, or could do nothing.
+                Ok(Verdict::NotLeader(_) | Verdict::Unavailable | Verdict::Overloaded) => {
+                    HandedOver::Left { doubtful: false }
+                }
+                Ok(Verdict::Unknown) => HandedOver::Left { doubtful: true },
+                Ok(verdict) => HandedOver::Settled(verdict),
+                Err(error) => {
+                    failed += 1;
+                    if failed == 1 {
+                        unforwarded(leader, moved.tx.tx, share.len(), &error);
+                    }
+                    let doubtful = matches!(error, Unforwarded::Unanswered(_));
+                    HandedOver::Left { doubtful }
+                }
+            });
+        }
+        outcomes
     }
 
     /// A known request is answered by any node, even by one that takes no new ones.
@@ -205,9 +293,36 @@ impl Node {
     }
 }
 
-fn unforwarded(leader: &Leader, tx: TxId, error: &Unforwarded) {
+async fn follow(pending: Pending) -> Followed {
+    let Pending {
+        seat,
+        tx,
+        origin,
+        answer,
+        in_hand,
+    } = pending;
+    let Some(answer) = answer else {
+        return Followed::Settled(origin, Verdict::Overloaded);
+    };
+    match timeout(PATIENCE, answer).await {
+        Ok(Ok(Verdict::NotLeader(leader))) if origin == Origin::Client => {
+            Followed::Elsewhere(Box::new(Moved {
+                seat,
+                tx,
+                leader,
+                _in_hand: in_hand,
+            }))
+        }
+        Ok(Ok(verdict)) => Followed::Settled(origin, verdict),
+        // The worker is gone or stands still: it may have written before.
+        Ok(Err(_)) | Err(_) => Followed::Settled(origin, Verdict::Unknown),
+    }
+}
+
+/// Told once for all that came together, by the first of them.
+fn unforwarded(leader: &Leader, tx: TxId, requests: usize, error: &Unforwarded) {
     let leader = leader.node.as_str();
-    tracing::warn!(leader, tx_id = %tx.0, error = %Causes(error), "forwarding failed; the request waits in the lane's queue");
+    tracing::warn!(leader, tx_id = %tx.0, requests, error = %Causes(error), "forwarding failed; what the leader did not answer waits in the lane's queue");
 }
 
 /// The row that a new transaction makes, without reading it back.

@@ -1,7 +1,7 @@
 //! Telling readers how transactions ended. The feed is read from the store by number; one look for
 //! all waiting readers of a node tells them when there is more.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use fencepost_domain::ids::FeedSeq;
@@ -16,6 +16,8 @@ use crate::ports::{Feed, StoreError};
 pub(crate) struct Watch {
     head: watch::Sender<FeedSeq>,
     readers: AtomicUsize,
+    /// Whether the head is that of the look before: what lies above it has come since.
+    followed: AtomicBool,
 }
 
 impl Default for Watch {
@@ -23,6 +25,7 @@ impl Default for Watch {
         Self {
             head: watch::Sender::new(FeedSeq::ZERO),
             readers: AtomicUsize::new(0),
+            followed: AtomicBool::new(false),
         }
     }
 }
@@ -71,11 +74,14 @@ impl Node {
     /// Looks whether the feed has grown, if anyone waits for it.
     pub async fn watch_feed(&self) -> Result<(), StoreError> {
         if self.feed.readers.load(Ordering::Relaxed) == 0 {
+            self.feed.followed.store(false, Ordering::Relaxed);
             return Ok(());
         }
         let known = *self.feed.head.borrow();
         let feed = self.store.completions(known, 1).await?;
-        if let Some(first) = feed.completions.first() {
+        // After a time in which nobody waited, rows are old that nobody was late to tell.
+        let followed = self.feed.followed.swap(true, Ordering::Relaxed);
+        if let Some(first) = feed.completions.first().filter(|_| followed) {
             let lag = self.clock.now().duration_since(first.at);
             self.meters.told(lag.try_into().unwrap_or_default());
         }

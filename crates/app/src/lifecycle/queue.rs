@@ -39,8 +39,9 @@ pub struct Clerk {
 }
 
 impl Node {
-    /// Stores a request without a nonce, behind all that wait in its lane.
-    pub(crate) async fn enqueue(&self, seat: Seat, tx: NewTx, wait: Wait) -> Verdict {
+    /// Has a request stored without a nonce, behind all that wait in its lane and behind those of
+    /// earlier calls.
+    pub(super) fn enqueue(&self, seat: Seat, tx: NewTx, wait: Wait) -> oneshot::Receiver<Verdict> {
         let (reply, answer) = oneshot::channel();
         let wanted = Wanted {
             seat,
@@ -49,7 +50,7 @@ impl Node {
             reply,
         };
         self.want(wanted);
-        answer.await.unwrap_or(Verdict::Unknown)
+        answer
     }
 }
 
@@ -102,11 +103,29 @@ async fn store(node: &Node, wait: Wait, batch: Vec<Wanted>) {
             apart(node, wait, batch).await;
         }
         Err(error) => {
-            tracing::error!(error = %Causes(&error), requests = batch.len(), "queueing failed");
+            failed(node, batch.len(), &error);
             let verdict = super::failed(&error);
             for wanted in batch {
                 let _ = wanted.reply.send(verdict.clone());
             }
+        }
+    }
+}
+
+/// An outage passes by itself and is a warning; only what does not is for a person.
+fn failed(node: &Node, requests: usize, error: &StoreError) {
+    let (node_id, cause) = (node.holder.node.as_str(), Causes(error));
+    match error {
+        StoreError::Unavailable(_) | StoreError::Busy(_) | StoreError::OutcomeUnknown(_) => {
+            tracing::warn!(node_id, error = %cause, requests, "queueing failed");
+        }
+        StoreError::Full(_)
+        | StoreError::Invalid(_)
+        | StoreError::Constraint(_)
+        | StoreError::Corrupt(_)
+        | StoreError::Unfit(_)
+        | StoreError::InUse(_) => {
+            tracing::error!(node_id, error = %cause, requests, "queueing failed");
         }
     }
 }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use fencepost_app::lifecycle::accept::Verdict;
-use fencepost_app::ports::Store;
+use fencepost_app::lifecycle::accept::{Origin, Verdict};
+use fencepost_app::ports::{Record, Store};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::nodes::{World, accepted, lane, named, nonce_of, pass, unnamed};
+use super::nodes::{Member, World, accepted, lane, named, nonce_of, pass, unnamed};
 
 #[tokio::test(start_paused = true)]
 async fn accepting_goes_on_without_the_leader_and_the_next_one_keeps_the_order() {
@@ -126,4 +127,38 @@ async fn known_requests_do_not_prolong_the_belief_in_a_lease() {
     accepted(a.ask(lane(1), unnamed()).await);
     let after = a.meter("fencepost_lease_acquire_total{result=\"kept\"}");
     assert_eq!(after, before + 1, "it has asked the store before it wrote");
+}
+
+/// Puts requests that belong together, in order.
+async fn together(member: &Member, count: usize) -> Vec<Record> {
+    let node = &member.node;
+    let seat = node.directory().seat(lane(1)).unwrap();
+    let (mut share, mut told) = (Vec::new(), Vec::new());
+    for _ in 0..count {
+        let (reply, answer) = oneshot::channel();
+        share.push((node.submit(seat, unnamed(), Origin::Client), reply));
+        told.push(answer);
+    }
+    node.settle_share(share).await;
+    let mut rows = Vec::new();
+    for answer in told {
+        rows.push(accepted(answer.await.unwrap()));
+    }
+    rows
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_came_together_keep_their_order_through_the_leader_and_through_the_queue() {
+    let world = World::new();
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(0));
+    let led = together(&b, 700).await;
+    a.kill();
+    let queued = together(&b, 700).await;
+    assert!(queued.iter().all(|row| row.state.nonce().is_none()));
+    world.until_allocated(lane(1)).await;
+    for (n, row) in (1..).zip(led.iter().chain(&queued)) {
+        let nonce = world.record(row.tx).await.state.nonce();
+        assert_eq!(nonce.map(fencepost_domain::ids::Nonce::get), Some(n));
+    }
 }

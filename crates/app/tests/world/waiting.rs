@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use fencepost_app::lifecycle::accept::Verdict;
 use fencepost_app::ports::{Audit, LaneMoves, Move, NewTx, PauseChange, PauseReason, Store};
+use fencepost_domain::ids::FeedSeq;
 use fencepost_domain::transition::Input;
 
 use super::nodes::{Member, World, accepted, lane, named, pass, unnamed};
@@ -129,6 +130,40 @@ async fn a_known_request_is_answered_in_a_paused_lane_with_a_queue() {
     }
 }
 
+/// The front of the queue may go by the window but not by the pause, and more waits behind it: what is
+/// new then is refused by the pause, not stored behind the queue; what is known is answered.
+#[tokio::test(start_paused = true)]
+async fn a_new_request_for_a_paused_lane_with_a_queue_is_refused_and_a_known_one_answered() {
+    let mut world = World::new();
+    world.max_in_flight = Some(1);
+    let a = world.node("a").await;
+    let first = accepted(a.ask(lane(1), named("pay-1")).await);
+    for n in 2..=4 {
+        accepted(a.ask(lane(1), named(&format!("pay-{n}"))).await);
+    }
+    let audit = Audit {
+        by: "anna".to_owned(),
+        reason: "test".to_owned(),
+        details: None,
+    };
+    let pause = PauseChange::Pause(PauseReason::Operator);
+    let paused = world.store.pause(first.lane_id, pause, &audit).await;
+    paused.unwrap();
+    end_head(&world, &a).await;
+    for n in 0..20 {
+        assert_eq!(
+            a.ask(lane(1), named(&format!("new-{n}"))).await,
+            Verdict::Paused(PauseReason::Operator)
+        );
+        let Verdict::Known(known) = a.ask(lane(1), named("pay-3")).await else {
+            panic!("it is known");
+        };
+        assert_eq!(known.state.nonce(), None);
+        pass(Duration::from_millis(70)).await;
+    }
+    assert_eq!(world.rows(lane(1)).await.len(), 4);
+}
+
 /// A request whose time passed on its way is stored and ends as expired; it gets no nonce.
 #[tokio::test(start_paused = true)]
 async fn a_request_that_comes_too_late_ends_without_a_nonce() {
@@ -147,4 +182,25 @@ async fn a_request_that_comes_too_late_ends_without_a_nonce() {
         .await;
     let view = world.store.lane(lane(1)).await.unwrap().unwrap();
     assert_eq!(view.next_nonce.get(), 0);
+}
+
+/// The lag is that of telling. A row that ended while nobody waited is old, not late.
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_comes_late_is_no_lag_of_the_feed() {
+    let world = World::new();
+    let a = world.node("a").await;
+    accepted(a.ask(lane(1), unnamed()).await);
+    end_head(&world, &a).await;
+    pass(Duration::from_mins(10)).await;
+    let node = std::sync::Arc::clone(&a.node);
+    let seen = FeedSeq::new(1).unwrap();
+    let wait = Duration::from_secs(30);
+    let reader = tokio::spawn(async move { node.completions(seen, 10, wait).await });
+    pass(Duration::from_secs(2)).await;
+    assert_eq!(a.meter("fencepost_completion_lag_seconds_count"), 0);
+    accepted(a.ask(lane(1), unnamed()).await);
+    end_head(&world, &a).await;
+    let feed = reader.await.unwrap().unwrap();
+    assert_eq!(feed.completions.len(), 1);
+    assert_eq!(a.meter("fencepost_completion_lag_seconds_count"), 1);
 }

@@ -1,4 +1,4 @@
-//! What two nodes say to each other, in JSON. Nodes of two versions may talk: what one does not
+//! What two nodes say to each other, in JSON: requests of one lane in order, and an answer for each. Nodes of two versions may talk: what one does not
 //! understand it refuses, and the request waits in the lane's queue instead.
 
 use fencepost_app::lifecycle::accept::Verdict;
@@ -9,14 +9,48 @@ use fencepost_domain::ids::{ChainId, Lane, RequestId, TxId, Version};
 use fencepost_domain::request::{Meta, Payload};
 use fencepost_domain::state::{Allocated, Signing, State};
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use uuid::Uuid;
+
+use super::line::REQUESTS_MAX;
+
+/// Requests of one lane, in order.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Share<T> {
+    chain_id: u64,
+    signer: String,
+    requests: Vec<T>,
+}
+
+impl<'a> Share<&'a RawValue> {
+    pub(crate) fn of(lane: Lane, requests: &[&'a RawValue]) -> Self {
+        Self {
+            chain_id: lane.chain.get(),
+            signer: lane.signer.to_string(),
+            requests: requests.to_vec(),
+        }
+    }
+}
+
+impl Share<Handed> {
+    /// The requests, unless some part is none that a node of ours would hand on.
+    pub(crate) fn read(self) -> Option<(Lane, Vec<NewTx>)> {
+        let lane = Lane {
+            chain: ChainId::new(self.chain_id).ok()?,
+            signer: amount::address(&self.signer).ok()?,
+        };
+        let few = self.requests.len() <= REQUESTS_MAX;
+        let requests = few.then_some(self.requests)?;
+        let txs: Option<Vec<NewTx>> = requests.into_iter().map(Handed::read).collect();
+        Some((lane, txs?))
+    }
+}
 
 /// A request that is handed on.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Handed {
-    chain_id: u64,
-    signer: String,
     tx_id: Uuid,
     request_id: Option<String>,
     /// The canonical bytes: the leader stores exactly what the accepting node has understood.
@@ -27,14 +61,12 @@ pub(crate) struct Handed {
 
 impl Handed {
     /// A request in these words; reservations and placeholders have none.
-    pub(crate) fn of(lane: Lane, tx: &NewTx) -> Option<Self> {
+    pub(crate) fn of(tx: &NewTx) -> Option<Self> {
         let payload = match &tx.body {
             Body::Managed(payload) => payload.canonical(),
             Body::Reserved(_) | Body::Placeholder(_) => return None,
         };
         Some(Self {
-            chain_id: lane.chain.get(),
-            signer: lane.signer.to_string(),
             tx_id: tx.tx.0,
             request_id: tx.request_id.as_ref().map(|id| id.as_str().to_owned()),
             payload: Bytes::from(payload).to_string(),
@@ -43,23 +75,17 @@ impl Handed {
         })
     }
 
-    /// The request, unless some part of it is none that a node of ours would hand on.
-    pub(crate) fn read(self) -> Option<(Lane, NewTx)> {
-        let lane = Lane {
-            chain: ChainId::new(self.chain_id).ok()?,
-            signer: amount::address(&self.signer).ok()?,
-        };
+    fn read(self) -> Option<NewTx> {
         let payload = amount::bytes(&self.payload).ok()?;
         let request_id = self.request_id.map(RequestId::new).transpose().ok()?;
         let not_after = self.not_after.map(|at| at.parse()).transpose().ok()?;
-        let tx = NewTx {
+        Some(NewTx {
             tx: TxId(self.tx_id),
             request_id,
             body: Body::Managed(Payload::from_canonical(&payload).ok()?),
             not_after,
             meta: self.meta.map(Meta::new).transpose().ok()?,
-        };
-        Some((lane, tx))
+        })
     }
 }
 

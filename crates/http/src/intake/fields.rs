@@ -126,7 +126,8 @@ fn too_long() -> String {
     format!("has more than {ACCESS_MAX} elements")
 }
 
-/// RFC 3339 as it is written, and nothing of what other standards allow besides.
+/// RFC 3339 as it is written, and nothing of what other standards allow besides. Cut to microseconds,
+/// which is what is stored: a client is told the same time now and later.
 fn moment(text: &str) -> Result<Timestamp, &'static str> {
     let wrong = "is not a time of RFC 3339, like 2030-01-02T03:04:05Z";
     let bytes = text.as_bytes();
@@ -141,7 +142,8 @@ fn moment(text: &str) -> Result<Timestamp, &'static str> {
         .iter()
         .all(|b| b.is_ascii_digit() || b"-+:.TtZz".contains(b));
     if timed && zoned && plain {
-        text.parse().map_err(|_| wrong)
+        let at: Timestamp = text.parse().map_err(|_| wrong)?;
+        Timestamp::from_microsecond(at.as_microsecond()).map_err(|_| wrong)
     } else {
         Err(wrong)
     }
@@ -158,6 +160,12 @@ fn meta_of(raw: &RawValue, faults: &mut Faults) -> Option<Meta> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_cut_to_what_is_stored() {
+        let read = moment("2030-01-02T03:04:05.123456789Z").unwrap();
+        assert_eq!(read.to_string(), "2030-01-02T03:04:05.123456Z");
+    }
 
     #[test]
     fn times_are_rfc_3339_and_nothing_else() {

@@ -55,8 +55,8 @@ codes! {
         "The request carries no API key, or one that is not known here. Nothing was stored.",
         "Send `Authorization: Bearer <key>` with a key of this cluster.";
     Forbidden = "forbidden", FORBIDDEN, "The key does not allow this",
-        "The key lacks the scope for this route, or does not cover this signer. Nothing was stored.",
-        "Use a key with the scope (`submit`, `read` or `operate`) and the signer, or have this one extended.";
+        "The key lacks the scope for this route, or does not cover this signer; or a node without keys was asked under a name that is not its machine's own, or by a web page that is not its own. Nothing was stored.",
+        "Use a key with the scope (`submit`, `read` or `operate`) and the signer, or have this one extended. A node without keys is asked as `localhost` or by a loopback address.";
     NotFound = "not_found", NOT_FOUND, "There is no such thing",
         "There is no such route, or no such transaction that this key may see.",
         "Check the path and the id. A transaction that was acknowledged is found under its txId by every node.";
@@ -87,6 +87,9 @@ codes! {
     TooLarge = "too_large", PAYLOAD_TOO_LARGE, "The body is too large",
         "The body, or one request of a batch, is above its limit. Nothing of it was stored.",
         "Send less: 256 KiB for a request and 8 MiB for a batch, where nothing else is configured.";
+    UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "The body is not declared as JSON",
+        "The request has no `Content-Type: application/json`, without which any web page could have a browser send it. Nothing was stored.",
+        "Send the header; parameters such as `charset=utf-8` may follow.";
     InvalidRequest = "invalid_request", UNPROCESSABLE_ENTITY, "Fields are wrong",
         "One or more fields are wrong; `errors` names each of them. Nothing was stored.",
         "Correct the fields. Sending the same again gives the same answer.";
@@ -95,7 +98,7 @@ codes! {
         "Try again later with the same request id; `GET /api/v1/signers/{signer}` shows whether it still is.";
     RateLimited = "rate_limited", TOO_MANY_REQUESTS, "The key asks too often",
         "The key has used up its rate. Nothing was stored.",
-        "Wait for `Retry-After`. A batch counts as many times as it has requests.";
+        "Wait for `Retry-After`. A batch counts as many times as it has requests, and is let in when all of them would be, or the rate of a whole second is unused.";
     InternalError = "internal_error", INTERNAL_SERVER_ERROR, "A mistake in this program",
         "Something happened that was thought impossible. The log has it under the `x-request-id` of this response.",
         "If the request was to store something, ask with the same request id what became of it. Please report it.";
@@ -113,7 +116,7 @@ codes! {
         "Try again after `Retry-After`.";
     OutcomeUnknown = "outcome_unknown", GATEWAY_TIMEOUT, "It cannot be said what became of it",
         "The request may have been stored, or may still be: the answer of the database or of another node was lost. If it is stored, it is stored once, under `txId`.",
-        "Send it again with the same request id: that is always safe. Without one, read `txId`; if it is not there after a minute, it will not come.";
+        "Send it again with the same request id: that is always safe, and its answer says what became of both. Without a request id, read `txId`: once it is there it stays, and while it is not it may still come, so a new request could be a second one. `notAfter` bounds until when it can get a nonce.";
 }
 
 impl Serialize for Code {

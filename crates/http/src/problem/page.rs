@@ -8,7 +8,7 @@ const HEAD: &str = "# Problems\n
 Every error of the HTTP API is a problem of [RFC 9457](https://www.rfc-editor.org/rfc/rfc9457), with the media type
 `application/problem+json`. `code` is stable and what programs should compare; `title` goes with it; `detail` says what went
 wrong this time and may change. `errors` names the fields that are wrong, `txId` and `requestId` the transaction and the
-client's own name for it. The response's `x-request-id` finds the matching lines in the log.\n
+client's own name for it, `retryAfterSeconds` what `Retry-After` says. The response's `x-request-id` finds the matching lines in the log.\n
 A 4xx or a 503 means that nothing was stored. A 504 means that it cannot be known yet.\n";
 
 /// The page, in Markdown.

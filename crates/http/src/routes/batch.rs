@@ -16,13 +16,15 @@ use crate::access::{Caller, Submitter};
 use crate::api::Served;
 use crate::faults::{Faults, wrong};
 use crate::given::Given;
-use crate::intake::{self, Asked};
+use crate::intake::{self, Taken};
 use crate::json::create::{BATCH_MAX, BatchBody};
 use crate::json::transaction::Transaction;
 use crate::problem::{Code, Problem, Told, problems};
+use crate::query::Query;
 use crate::{body, json, verdict};
 
-problems!(Problems: Malformed, Unauthorized, Forbidden, RequestTimeout, TooLarge, InvalidRequest,
+problems!(Problems: Malformed, Unauthorized, Forbidden, RequestTimeout, TooLarge, UnsupportedMediaType,
+    InvalidRequest,
     RateLimited, InternalError);
 
 /// What became of each request, in order
@@ -71,9 +73,11 @@ pub(crate) enum BatchResult {
 pub(super) async fn batch(
     State(served): State<Arc<Served>>,
     Submitter(caller): Submitter,
+    query: Query,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
+    query.finish().check()?;
     let limits = &served.limits;
     let bytes = body::read(body, &headers, limits.batch_bytes, limits.body_timeout).await?;
     if intake::idempotency_key(&headers)?.is_some() {
@@ -81,23 +85,20 @@ pub(super) async fn batch(
         return Err(wrong("Idempotency-Key", why));
     }
     let requests = split(body::text(&bytes)?)?;
-    served
-        .rates
-        .charge(caller.rate, requests.len().saturating_sub(1));
+    let more = requests.len().saturating_sub(1);
+    served.rates.take_more(caller.rate, more)?;
     let mut results: Vec<Result<(NewTx, Verdict), Problem>> = Vec::with_capacity(requests.len());
     let (mut due, mut places) = (Vec::new(), Vec::new());
     for request in requests {
-        let taken = take(&served, &caller, request).await;
-        results.push(match taken {
-            Err(problem) => Err(problem),
-            Ok(Asked::Past(tx, verdict)) => Ok((tx, verdict)),
-            Ok(Asked::Due(taken)) => {
+        results.push(Err(match take(&served, &caller, request) {
+            Err(problem) => problem,
+            Ok(taken) => {
                 places.push(results.len());
                 due.push(taken);
                 // Replaced below by what becomes of it.
-                Err(Problem::new(Code::InternalError))
+                Problem::new(Code::InternalError)
             }
-        });
+        }));
     }
     for (place, settled) in places.into_iter().zip(intake::accept(&served, due).await) {
         results[place] = Ok(settled);
@@ -127,13 +128,13 @@ fn split(text: &str) -> Result<Vec<&RawValue>, Problem> {
     Ok(list.expect("a missing list is a fault").items)
 }
 
-async fn take(served: &Served, caller: &Caller, request: &RawValue) -> Result<Asked, Problem> {
+fn take(served: &Served, caller: &Caller, request: &RawValue) -> Result<Taken, Problem> {
     let (text, max) = (request.get(), served.limits.body_bytes);
     if text.len() > max {
         let detail = format!("The request is above the limit of {max} bytes. It was not stored.");
         return Err(Problem::new(Code::TooLarge).detail(detail));
     }
-    intake::take(served, caller, text, None).await
+    intake::take(served, caller, text, None)
 }
 
 fn result(settled: Result<(NewTx, Verdict), Problem>, served: &Served) -> BatchResult {

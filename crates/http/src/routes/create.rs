@@ -9,14 +9,15 @@ use axum::response::Response;
 
 use crate::access::Submitter;
 use crate::api::Served;
-use crate::intake::{self, Asked};
+use crate::intake;
 use crate::json::create::CreateBody;
 use crate::json::transaction::Transaction;
 use crate::problem::{Code, Problem, problems};
+use crate::query::Query;
 use crate::{body, json, verdict};
 
 problems!(Problems: Malformed, Unauthorized, Forbidden, UnknownSigner, UnknownChain, RequestTimeout,
-    IdempotencyConflict, NotLeader, NoncesExhausted, TooLarge, InvalidRequest, SignerPaused,
+    IdempotencyConflict, NotLeader, NoncesExhausted, TooLarge, UnsupportedMediaType, InvalidRequest, SignerPaused,
     RateLimited, InternalError, Overloaded, StoreUnavailable, OutcomeUnknown);
 
 /// Have a transaction sent
@@ -42,21 +43,17 @@ problems!(Problems: Malformed, Unauthorized, Forbidden, UnknownSigner, UnknownCh
 pub(super) async fn create(
     State(served): State<Arc<Served>>,
     Submitter(caller): Submitter,
+    query: Query,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
+    query.finish().check()?;
     let limits = &served.limits;
     let bytes = body::read(body, &headers, limits.body_bytes, limits.body_timeout).await?;
     let key = intake::idempotency_key(&headers)?;
-    let (tx, verdict) = match intake::take(&served, &caller, body::text(&bytes)?, key).await? {
-        Asked::Past(tx, verdict) => (tx, verdict),
-        Asked::Due(taken) => {
-            let mut settled = intake::accept(&served, vec![taken]).await;
-            settled
-                .pop()
-                .ok_or_else(|| Problem::new(Code::InternalError))?
-        }
-    };
+    let taken = intake::take(&served, &caller, body::text(&bytes)?, key)?;
+    let settled = intake::accept(&served, vec![taken]).await.pop();
+    let (tx, verdict) = settled.ok_or_else(|| Problem::new(Code::InternalError))?;
     let (status, record) = verdict::told(verdict, &tx)?;
     Ok(json::answer(
         status,

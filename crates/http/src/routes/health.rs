@@ -1,24 +1,19 @@
 //! Whether the process lives, whether it can work, and what it counts.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use fencepost_app::causes::Causes;
 use prometheus_client::encoding::text::encode;
 use serde::Serialize;
-use tokio::time::timeout;
 use utoipa::ToSchema;
 
 use crate::api::Served;
 use crate::json;
 use crate::problem::{self, Code, Problem, Told};
 
-/// How long the store has to answer that it is there. A prober asks again within seconds.
-const PING_TIME: Duration = Duration::from_secs(2);
 /// What `/metrics` answers.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -86,17 +81,10 @@ pub(super) async fn livez() -> Response {
 pub(super) async fn readyz(State(served): State<Arc<Served>>) -> Response {
     let node = &served.node;
     let draining = node.is_draining();
-    let code = match timeout(PING_TIME, node.store().ping()).await {
-        Ok(Ok(_)) if draining => Some(Code::Stopping),
-        Ok(Ok(_)) => None,
-        Ok(Err(error)) => {
-            tracing::warn!(error = %Causes(&error), "not ready: the store does not answer");
-            Some(Code::StoreUnavailable)
-        }
-        Err(_) => {
-            tracing::warn!(within = ?PING_TIME, "not ready: the store does not answer in time");
-            Some(Code::StoreUnavailable)
-        }
+    let code = match (served.pulse.beats(node.store()).await, draining) {
+        (false, _) => Some(Code::StoreUnavailable),
+        (true, true) => Some(Code::Stopping),
+        (true, false) => None,
     };
     let condition = Condition {
         node: node.holder().node.as_str().to_owned(),
@@ -110,11 +98,13 @@ pub(super) async fn readyz(State(served): State<Arc<Served>>) -> Response {
         };
         return json::answer(StatusCode::OK, &ready);
     };
+    let problem = Problem::new(code).told().clone();
+    let retry_after = problem.retry_after();
     let not_ready = NotReady {
-        problem: Problem::new(code).told().clone(),
+        problem,
         node: condition,
     };
-    problem::response(code, &not_ready, None)
+    problem::response(code, &not_ready, retry_after)
 }
 
 /// What is counted and timed, as OpenMetrics

@@ -22,11 +22,12 @@ use crate::json::pause::PauseBody;
 use crate::json::scalar::AddressText;
 use crate::json::signer::Signer;
 use crate::problem::{Code, Problem, problems};
-use crate::query::Segment;
+use crate::query::{Query, Segment};
 use crate::{body, json};
 
 problems!(Problems: Malformed, Unauthorized, Forbidden, UnknownSigner, UnknownChain, RequestTimeout,
-    TooLarge, InvalidRequest, RateLimited, InternalError, StoreUnavailable, OutcomeUnknown);
+    TooLarge, UnsupportedMediaType, InvalidRequest, RateLimited, InternalError, StoreUnavailable,
+    TimedOut, OutcomeUnknown);
 
 /// Give no more nonces
 ///
@@ -46,9 +47,11 @@ pub(super) async fn pause(
     State(served): State<Arc<Served>>,
     Operator(caller): Operator,
     Segment(signer): Segment,
+    query: Query,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
+    query.finish().check()?;
     let change = PauseChange::Pause(PauseReason::Operator);
     changed(served, caller, &signer, &headers, body, change).await
 }
@@ -70,9 +73,11 @@ pub(super) async fn resume(
     State(served): State<Arc<Served>>,
     Operator(caller): Operator,
     Segment(signer): Segment,
+    query: Query,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
+    query.finish().check()?;
     changed(served, caller, &signer, &headers, body, PauseChange::Resume).await
 }
 
@@ -93,13 +98,19 @@ async fn changed(
         details: None,
     };
     // What is told of the signer is read before the change: after it nothing may fail any more.
-    let before = view(&served, lane).await?;
-    let signer = describe(&served, before.clone()).await?;
+    let looking = timeout(limits.request_timeout, look(&served, lane)).await;
+    let (before, signer) = looking.map_err(|_| Problem::new(Code::TimedOut))??;
     let task = tokio::spawn(write(Arc::clone(&served), before, change, audit).in_current_span());
     let unknown = || Problem::new(Code::OutcomeUnknown);
     let written = timeout(limits.request_timeout, task).await;
     let paused = written.map_err(|_| unknown())?.map_err(|_| unknown())??;
     Ok(json::answer(StatusCode::OK, &signer.paused(paused)))
+}
+
+async fn look(served: &Served, lane: Lane) -> Result<(LaneView, Signer), Problem> {
+    let view = view(served, lane).await?;
+    let signer = describe(served, view.clone()).await?;
+    Ok((view, signer))
 }
 
 fn read(

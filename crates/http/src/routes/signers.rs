@@ -8,7 +8,6 @@ use axum::response::Response;
 use fencepost_app::ports::LaneView;
 use fencepost_domain::amount;
 use fencepost_domain::ids::{Lane, LaneId, Nonce};
-use futures::{StreamExt, TryStreamExt, stream};
 
 use super::LIST_MAX;
 use crate::access::Reader;
@@ -28,8 +27,6 @@ problems!(Problems: Unauthorized, Forbidden, UnknownSigner, UnknownChain, Invali
 const CURSOR_MARK: &str = "s1-";
 /// The most gaps that are shown of one signer; more are as bad.
 const GAPS_MAX: usize = 100;
-/// How many signers are asked for their gaps at once: not all readers of the store for one caller.
-const GAPS_AT_ONCE: usize = 4;
 
 /// All signers that the key covers
 #[utoipa::path(
@@ -66,11 +63,11 @@ pub(super) async fn list(
         .into_iter()
         .filter(|view| caller.covers(view.lane.signer))
         .filter(|view| chain.is_none_or(|chain| view.lane.chain == chain.id));
-    let signers = stream::iter(visible)
-        .map(|view| describe(&served, view))
-        .buffered(GAPS_AT_ONCE)
-        .try_collect()
-        .await?;
+    // One after another: whoever lists signers takes one reader of the store, not all of them.
+    let mut signers = Vec::new();
+    for view in visible {
+        signers.push(describe(&served, view).await?);
+    }
     let answer = Signers {
         signers,
         next_cursor,

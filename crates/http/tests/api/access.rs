@@ -281,6 +281,102 @@ async fn a_key_that_asks_too_often_waits() {
     );
     tokio::time::advance(std::time::Duration::from_secs(4)).await;
     assert_eq!(read().await.status, 200);
+    // One request is left of this second: a batch of more is not let in, and nothing of it stored.
+    let before = server.rows().await.len();
+    let reply = as_key(&server, "slow", "POST", "/api/v1/tx/batch", &batch).await;
+    assert_eq!(reply.code(), "rate_limited");
+    assert_eq!(server.rows().await.len(), before);
+}
+
+/// Any web page can have a browser send a form, or a body without a type.
+#[tokio::test(start_paused = true)]
+async fn a_body_must_be_declared_as_json() {
+    let server = World::new().server().await;
+    let pause = format!("/api/v1/signers/{ALICE}/pause");
+    let post = async |path: &str, kind: Option<&str>| {
+        let mut request = Request::post(path);
+        if let Some(kind) = kind {
+            request = request.header("content-type", kind);
+        }
+        let body = Body::from(payment(1).to_string());
+        server.send_bare(request.body(body).unwrap()).await
+    };
+    for path in ["/api/v1/tx", "/api/v1/tx/batch", &pause] {
+        for kind in [
+            None,
+            Some("text/plain"),
+            Some("application/x-www-form-urlencoded"),
+            Some("multipart/form-data; boundary=x"),
+            Some("application/problem+json"),
+            Some("text/plain; application/json"),
+            Some("application/jsonx"),
+        ] {
+            let reply = post(path, kind).await;
+            let told = (reply.status, reply.code());
+            assert_eq!(told, (415, "unsupported_media_type".to_owned()), "{kind:?}");
+        }
+    }
+    assert!(server.rows().await.is_empty());
+    for kind in [
+        "application/json",
+        "Application/JSON",
+        "application/json; charset=utf-8",
+        "application/json ;x=y",
+    ] {
+        assert_eq!(post("/api/v1/tx", Some(kind)).await.status, 202, "{kind}");
+    }
+}
+
+/// A page that someone opens on the node's machine, under its own name or under the machine's.
+#[tokio::test(start_paused = true)]
+async fn a_node_without_keys_is_asked_by_its_own_machine_only() {
+    let mut world = World::new();
+    let open = world.server().await;
+    let ask = async |server: &Server, method: &str, host: &str, origin: Option<&str>| {
+        let mut request = Request::builder().method(method).uri("/api/v1/tx");
+        request = request.header("host", host);
+        if let Some(origin) = origin {
+            request = request.header("origin", origin);
+        }
+        let key = format!("Bearer {}", secret("all"));
+        let request = request.header("authorization", key);
+        let body = Body::from(payment(1).to_string());
+        server.send(request.body(body).unwrap()).await.status
+    };
+    for method in ["GET", "POST"] {
+        for (host, origin) in [
+            ("evil.example", None),
+            ("evil.example", Some("http://evil.example")),
+            ("127.0.0.1:8700", Some("https://evil.example")),
+            ("127.0.0.1:8700", Some("null")),
+        ] {
+            assert_eq!(ask(&open, method, host, origin).await, 403, "{host}");
+        }
+    }
+    assert!(open.rows().await.is_empty());
+    let own = Some("http://127.0.0.1:8700");
+    assert_eq!(ask(&open, "POST", "127.0.0.1:8700", own).await, 202);
+    assert_eq!(ask(&open, "POST", "localhost:8700", None).await, 202);
+    // With keys the key says who asks.
+    world.access = KEYS.access();
+    let guarded = world.server_at("n2", "http://127.0.0.1:2").await;
+    let page = Some("https://ops.example");
+    assert_eq!(ask(&guarded, "GET", "fencepost.example", page).await, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_stands_behind_the_question_mark_of_a_post_is_refused() {
+    let server = World::new().server().await;
+    for path in ["/api/v1/tx?dryRun=1", "/api/v1/tx/batch?dryRun=1"] {
+        let reply = server.post(path, &payment(1)).await;
+        assert_eq!(reply.fields(), ["dryRun"], "{path}");
+    }
+    for verb in ["pause", "resume"] {
+        let path = format!("/api/v1/signers/{ALICE}/{verb}?chain=main");
+        let reply = server.post(&path, &json!({ "reason": "x" })).await;
+        assert_eq!(reply.fields(), ["chain"], "{path}");
+    }
+    assert!(server.rows().await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

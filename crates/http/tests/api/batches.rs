@@ -47,7 +47,7 @@ async fn each_request_has_its_own_answer_in_its_place() {
     bob["signer"] = json!(BOB);
     let mut nobody = payment(1);
     nobody["signer"] = json!(TO);
-    let mut late = named("late", 1);
+    let mut late = payment(1);
     late["notAfter"] = json!("2001-01-01T00:00:00Z");
     let mut large = payment(1);
     large["payload"]["data"] = json!(format!("0x{}", "00".repeat(200_000)));

@@ -171,7 +171,7 @@ async fn the_idempotency_key_is_the_request_id() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn not_after_must_lie_ahead_unless_the_request_is_known() {
+async fn a_request_past_its_time_is_refused_without_a_name_and_ends_expired_under_one() {
     let world = World::new();
     let server = world.server().await;
     let mut body = named("a", 1);
@@ -185,17 +185,20 @@ async fn not_after_must_lie_ahead_unless_the_request_is_known() {
         server.post("/api/v1/tx", &body).await.code(),
         "idempotency_conflict"
     );
-    body["requestId"] = json!("b");
-    assert_eq!(
-        server.post("/api/v1/tx", &body).await.fields(),
-        ["notAfter"]
-    );
     body["requestId"] = json!(null);
     assert_eq!(
         server.post("/api/v1/tx", &body).await.fields(),
         ["notAfter"]
     );
     assert_eq!(server.rows().await.len(), 1);
+    body["requestId"] = json!("b");
+    let late = server.create(&body).await;
+    assert_eq!(late["nonce"], Value::Null);
+    let told = server.get("/api/v1/tx/completions?wait=30").await.json();
+    assert_eq!(told["completions"][0]["txId"], late["txId"]);
+    assert_eq!(told["completions"][0]["subState"], "EXPIRED");
+    let next = server.create(&payment(3)).await;
+    assert_eq!(next["nonce"], 1, "the late one has spent none");
 }
 
 #[tokio::test(start_paused = true)]

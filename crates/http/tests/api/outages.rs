@@ -6,7 +6,7 @@ use fencepost_app::ports::Store;
 use serde_json::json;
 
 use super::sabotage::{Fault, Sabotage};
-use super::world::{ALICE, lane_on, named, payment};
+use super::world::{ALICE, BOB, lane_on, named, payment};
 
 const PATHS: [(&str, &str); 5] = [
     ("find", "/api/v1/tx/01890a5d-ac96-774b-bcce-b302099a8057"),
@@ -160,8 +160,10 @@ async fn readiness_follows_the_store_and_the_stop() {
     assert_eq!((reply.status, reply.json()), (200, expected));
     server.create(&payment(1)).await;
     assert_eq!(server.get("/readyz").await.json()["leading"], 1);
+    let a_moment = Duration::from_millis(600);
     for fault in [Fault::Away, Fault::Silent] {
         sabotage.fail("ping", fault);
+        tokio::time::advance(a_moment).await;
         let reply = server.get("/readyz").await;
         assert_eq!(
             (reply.status, reply.code().as_str()),
@@ -176,6 +178,7 @@ async fn readiness_follows_the_store_and_the_stop() {
         );
         sabotage.repair();
     }
+    tokio::time::advance(a_moment).await;
     server.node.drain();
     let reply = server.get("/readyz").await;
     assert_eq!((reply.status, reply.code().as_str()), (503, "stopping"));
@@ -184,4 +187,90 @@ async fn readiness_follows_the_store_and_the_stop() {
         server.post("/api/v1/tx", &payment(1)).await.code(),
         "overloaded"
     );
+}
+
+/// Anyone may ask whether the node is ready: a crowd costs the store one question.
+#[tokio::test(start_paused = true)]
+async fn a_crowd_that_asks_for_readiness_costs_one_question() {
+    let (world, sabotage) = Sabotage::world();
+    let server = world.server().await;
+    sabotage.slow("ping", Duration::from_millis(100));
+    let before = sabotage.count("ping");
+    let crowd = (0..200).map(|_| server.get("/readyz"));
+    for reply in futures::future::join_all(crowd).await {
+        assert_eq!(reply.status, 200);
+    }
+    // The node asks by itself too, once in a while.
+    let asked = sabotage.count("ping") - before;
+    assert!((1..=3).contains(&asked), "{asked} questions");
+}
+
+/// The first request stands before the store while its time passes; its repetition must not be told
+/// that nothing was stored, for then it is.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_repeated_past_its_time_while_it_is_being_stored_is_the_same_one() {
+    let (world, sabotage) = Sabotage::world();
+    let server = world.server().await;
+    server.create(&payment(1)).await;
+    sabotage.slow("create", Duration::from_secs(5));
+    let mut body = named("a", 2);
+    body["notAfter"] = json!(world.in_seconds(2));
+    let first = server.post("/api/v1/tx", &body);
+    let again = async {
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        server.post("/api/v1/tx", &body).await
+    };
+    let (first, again) = tokio::join!(first, again);
+    assert_eq!((first.status, again.status), (202, 200), "{}", again.text());
+    assert_eq!(first.json()["txId"], again.json()["txId"]);
+    assert_eq!(server.rows().await.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_that_cannot_even_look_changes_nothing_and_says_so() {
+    let (mut world, sabotage) = Sabotage::world();
+    world.limits.request_timeout = Duration::from_secs(3);
+    let server = world.server().await;
+    sabotage.fail("lane", Fault::Silent);
+    let began = tokio::time::Instant::now();
+    let path = format!("/api/v1/signers/{ALICE}/pause");
+    let reply = server.post(&path, &json!({ "reason": "x" })).await;
+    assert_eq!((reply.status, reply.code().as_str()), (503, "timed_out"));
+    assert_eq!(began.elapsed().as_secs(), 3);
+    let lane = server.store.lane(lane_on(1, ALICE)).await.unwrap().unwrap();
+    assert_eq!(lane.paused, None);
+}
+
+/// One signer of a batch stands still: what is known of the others is told all the same.
+#[tokio::test(start_paused = true)]
+async fn a_batch_whose_time_is_over_tells_what_it_knows() {
+    let (mut world, sabotage) = Sabotage::world();
+    world.limits.request_timeout = Duration::from_secs(3);
+    world.settings.workers = 64;
+    let server = world.server().await;
+    let mut bob = payment(1);
+    bob["signer"] = json!(BOB);
+    server.create(&payment(1)).await;
+    // Alice is led and stored for; Bob's worker never hears whether it leads.
+    sabotage.fail("acquire", Fault::Silent);
+    let batch = json!({ "requests": [payment(2), bob, payment(3)] });
+    let results = server.post("/api/v1/tx/batch", &batch).await.json()["results"].clone();
+    assert_eq!(results[0]["transaction"]["nonce"], 1, "{results}");
+    assert_eq!(results[1]["problem"]["code"], "outcome_unknown");
+    assert_eq!(results[2]["transaction"]["nonce"], 2);
+    assert!(results[1]["problem"].get("retryAfterSeconds").is_none());
+}
+
+/// A panic of a handler is told as a 500 and the node lives on; one in the worker must end it. The
+/// process tells them apart by this.
+#[tokio::test(start_paused = true)]
+async fn a_handler_is_known_from_what_works_on_by_itself() {
+    let (world, sabotage) = Sabotage::world();
+    let server = world.server().await;
+    let sent = server.create(&payment(1)).await;
+    let path = format!("/api/v1/tx/{}", sent["txId"].as_str().unwrap());
+    server.get(&path).await;
+    assert!(sabotage.was_answering("find"));
+    assert!(!sabotage.was_answering("create"));
+    assert!(!fencepost_http::is_answering());
 }

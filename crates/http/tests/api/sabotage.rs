@@ -32,6 +32,8 @@ pub(crate) struct Sabotage {
     faults: Mutex<Vec<(&'static str, Fault)>>,
     /// How often each operation was called.
     calls: watch::Sender<HashMap<&'static str, usize>>,
+    /// Whether the last call of each came from code that answers a request.
+    answering: Mutex<HashMap<&'static str, bool>>,
 }
 
 impl Sabotage {
@@ -40,6 +42,7 @@ impl Sabotage {
         let sabotage = Arc::new(Self {
             faults: Mutex::default(),
             calls: watch::Sender::new(HashMap::new()),
+            answering: Mutex::default(),
         });
         let mut world = World::new();
         world.watcher = Some(Arc::clone(&sabotage) as Arc<dyn Watcher>);
@@ -69,6 +72,16 @@ impl Sabotage {
         }
     }
 
+    /// How often an operation was called.
+    pub(crate) fn count(&self, op: &str) -> usize {
+        self.calls.borrow().get(op).copied().unwrap_or(0)
+    }
+
+    /// Whether the last call came from code that answers a request.
+    pub(crate) fn was_answering(&self, op: &str) -> bool {
+        self.answering.lock().unwrap()[op]
+    }
+
     fn fault(&self, op: &str) -> Option<Fault> {
         let faults = self.faults.lock().unwrap();
         faults
@@ -83,6 +96,8 @@ impl Watcher for Sabotage {
     async fn before(&self, op: &'static str) -> Result<(), StoreError> {
         self.calls
             .send_modify(|calls| *calls.entry(op).or_default() += 1);
+        let answering = fencepost_http::is_answering();
+        self.answering.lock().unwrap().insert(op, answering);
         match self.fault(op) {
             Some(Fault::Away) => Err(StoreError::Unavailable("away".into())),
             Some(Fault::Corrupt) => {

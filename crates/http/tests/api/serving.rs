@@ -24,7 +24,9 @@ async fn connect(listener: &TcpListener) -> TcpStream {
 
 fn post(body: &str) -> String {
     let length = body.len();
-    format!("POST /api/v1/tx HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n{body}")
+    format!(
+        "POST /api/v1/tx HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
 }
 
 #[tokio::test]
@@ -41,7 +43,7 @@ async fn a_stop_ends_long_polls_and_idle_connections_at_once() {
         .unwrap();
     let mut buffer = [0; 1024];
     assert!(idle.read(&mut buffer).await.unwrap() > 0);
-    let poll = "GET /api/v1/tx/completions?wait=30 HTTP/1.1\r\nHost: x\r\n\r\n";
+    let poll = "GET /api/v1/tx/completions?wait=30 HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let polled = sabotage.called("completions");
     polling.write_all(poll.as_bytes()).await.unwrap();
     polled.await;
@@ -138,4 +140,34 @@ async fn a_client_that_goes_away_stops_nothing_half_way() {
         }
     };
     timeout(Duration::from_secs(5), stored).await.unwrap();
+}
+
+/// As many connections as there are places ask and never read: each is cut, and others are served.
+#[tokio::test]
+async fn clients_that_do_not_read_lose_their_places() {
+    let mut world = World::new();
+    world.limits.connections = 2;
+    world.limits.write_timeout = Duration::from_millis(300);
+    let server = world.server().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (mut deaf, mut dumb) = (connect(&listener).await, connect(&listener).await);
+    let mut patient = connect(&listener).await;
+    tokio::spawn(serve(world.api(&server), listener, std::future::pending()));
+    let ask = b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(2_000);
+    for client in [&mut deaf, &mut dumb] {
+        // It is cut somewhere in the middle, or keeps what it could not send for later.
+        let _ = timeout(Duration::from_millis(200), client.write_all(&ask)).await;
+    }
+    patient
+        .write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .await
+        .unwrap();
+    let mut answer = String::new();
+    let reading = patient.read_to_string(&mut answer);
+    timeout(Duration::from_secs(20), reading)
+        .await
+        .expect("a place has become free")
+        .unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    drop((deaf, dumb));
 }

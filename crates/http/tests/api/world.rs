@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::http::{HeaderMap, Method, Request};
+use axum::http::{HeaderMap, HeaderValue, Method, Request};
 use fencepost_app::directory::Directory;
 use fencepost_app::drive::Running;
 use fencepost_app::lifecycle::accept::Verdict;
@@ -150,6 +150,7 @@ impl World {
         let node = Arc::clone(&crew.node);
         let api = || Api {
             node: Arc::clone(&node),
+            url: url.to_owned(),
             chains: self.infos(),
             access: self.access.clone(),
             cluster: self.cluster.clone(),
@@ -158,6 +159,7 @@ impl World {
         };
         Server {
             router: router(api()),
+            url: url.to_owned(),
             node,
             store: Arc::clone(&self.store),
             _running: Running::start(crew),
@@ -168,6 +170,7 @@ impl World {
     pub(crate) fn api(&self, server: &Server) -> Api {
         Api {
             node: Arc::clone(&server.node),
+            url: server.url.clone(),
             chains: self.infos(),
             access: self.access.clone(),
             cluster: self.cluster.clone(),
@@ -198,14 +201,24 @@ impl World {
 /// A node whose API can be called.
 pub(crate) struct Server {
     pub(crate) router: Router,
+    pub(crate) url: String,
     pub(crate) node: Arc<Node>,
     pub(crate) store: Arc<SqliteStore>,
     _running: Running,
 }
 
 impl Server {
-    /// Calls a route. Whatever is answered has what every answer must have.
-    pub(crate) async fn send(&self, request: Request<Body>) -> Reply {
+    /// Calls a route, as clients do: what is posted is JSON where nothing else is said.
+    pub(crate) async fn send(&self, mut request: Request<Body>) -> Reply {
+        if request.method() == Method::POST {
+            let json = HeaderValue::from_static("application/json");
+            request.headers_mut().entry("content-type").or_insert(json);
+        }
+        self.send_bare(request).await
+    }
+
+    /// The same without adding anything. Whatever is answered has what every answer must have.
+    pub(crate) async fn send_bare(&self, request: Request<Body>) -> Reply {
         let what = format!("{} {}", request.method(), request.uri());
         let response = self.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
@@ -298,10 +311,12 @@ impl Reply {
             "overloaded",
             "store_unavailable",
             "timed_out",
+            "stopping",
         ];
-        if retries.contains(&code) && !self.what.ends_with("/readyz") {
+        if retries.contains(&code) {
             let wait: u64 = self.header("retry-after").unwrap().parse().unwrap();
             assert!(wait >= 1, "{what}: {text}");
+            assert_eq!(problem["retryAfterSeconds"], wait, "{what}: {text}");
         }
     }
 

@@ -1,12 +1,10 @@
 //! `fencepost completions …`, asked of a node.
 
-use std::time::Duration;
-
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tokio::time::sleep;
 
+use super::again::until_answered;
 use super::table::cell;
 use super::{Client, read};
 use crate::cli::completions::{CompletionsCommand, Tail};
@@ -18,8 +16,6 @@ use crate::output::print;
 const WAIT_SECONDS: u32 = 20;
 /// The largest page a node gives.
 const PAGE: u32 = 1_000;
-/// How long until a node that does not answer is asked again.
-const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// A stretch of the feed, with each completion as the node wrote it.
 #[derive(Deserialize)]
@@ -43,17 +39,10 @@ pub(crate) async fn run(
 async fn print_feed(client: &Client, tail: &Tail) -> Result<(), Failure> {
     let mut after = tail.after;
     loop {
-        let stretch = match ask(client, after, tail.follow).await {
-            Ok(stretch) => stretch,
-            // A node that restarts is asked again; one that refuses will refuse again.
-            Err(failure @ Failure::Failed { .. }) if tail.follow => {
-                for line in failure.lines() {
-                    eprintln!("warning: {line}");
-                }
-                sleep(AGAIN_AFTER).await;
-                continue;
-            }
-            Err(failure) => return Err(failure),
+        let stretch = if tail.follow {
+            until_answered(async || ask(client, after, true).await).await?
+        } else {
+            ask(client, after, false).await?
         };
         for completion in &stretch.completions {
             print(&line(client, completion.get())?)?;

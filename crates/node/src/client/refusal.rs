@@ -3,6 +3,8 @@
 use reqwest::StatusCode;
 use serde::Deserialize;
 
+use super::table::plain;
+
 /// As much of a strange answer as is shown.
 const SHOWN_CHARS_MAX: usize = 200;
 
@@ -27,14 +29,14 @@ struct FieldError {
 pub(super) fn told(status: StatusCode, body: &str) -> String {
     let Ok(problem) = serde_json::from_str::<Problem>(body) else {
         let start: String = body.chars().take(SHOWN_CHARS_MAX).collect();
-        return format!("{status}: {start}");
+        return format!("{status}: {}", plain(&start));
     };
-    let mut told = format!("{}: {}", problem.code, problem.detail);
+    let mut told = format!("{}: {}", plain(&problem.code), plain(&problem.detail));
     if let Some(tx_id) = problem.tx_id {
-        told.push_str(&format!(" (txId {tx_id})"));
+        told.push_str(&format!(" (txId {})", plain(&tx_id)));
     }
     for FieldError { field, detail } in problem.errors {
-        told.push_str(&format!("\n  {field}: {detail}"));
+        told.push_str(&format!("\n  {}: {}", plain(&field), plain(&detail)));
     }
     told
 }

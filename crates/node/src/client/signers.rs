@@ -1,9 +1,9 @@
 //! `fencepost signers …`, asked of a node.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::Client;
 use super::table::{Column, card, lines};
+use super::{Client, read};
 use crate::cli::signers::{Change, SignersCommand};
 use crate::config::environment::Environment;
 use crate::failure::Failure;
@@ -49,14 +49,9 @@ pub(crate) async fn run(command: SignersCommand, environment: &Environment) -> R
     match command {
         SignersCommand::List(remote) => {
             let client = Client::new(&remote, environment)?;
-            let body = client.get(&["signers"], &[]).await?;
-            client.show(&body, |list| {
-                let items = list["signers"]
-                    .as_array()
-                    .map(Vec::as_slice)
-                    .unwrap_or_default();
-                lines(IN_LIST, items)
-            })
+            let signers = all(&client).await?;
+            let list = json!({ "signers": signers, "nextCursor": null });
+            client.show(&list.to_string(), |_| lines(IN_LIST, &signers))
         }
         SignersCommand::Show(which) => {
             let client = Client::new(&which.remote, environment)?;
@@ -70,6 +65,22 @@ pub(crate) async fn run(command: SignersCommand, environment: &Environment) -> R
     }
 }
 
+/// Every signer, page by page.
+async fn all(client: &Client) -> Result<Vec<Value>, Failure> {
+    let (mut signers, mut cursor) = (Vec::new(), None);
+    loop {
+        let query = [("cursor", cursor)];
+        let mut page = read(&client.get(&["signers"], &query).await?)?;
+        if let Some(items) = page["signers"].as_array_mut() {
+            signers.append(items);
+        }
+        cursor = page["nextCursor"].as_str().map(str::to_owned);
+        if cursor.is_none() {
+            return Ok(signers);
+        }
+    }
+}
+
 async fn change(verb: &str, change: Change, environment: &Environment) -> Result<(), Failure> {
     let client = Client::new(&change.which.remote, environment)?;
     let mut body = Map::from_iter([("reason".to_owned(), Value::String(change.reason))]);
@@ -79,4 +90,59 @@ async fn change(verb: &str, change: Change, environment: &Environment) -> Result
     let path = ["signers", &change.which.signer, verb];
     let answer = client.post(&path, &Value::Object(body)).await?;
     client.show(&answer, |signer| card(ALONE, signer))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::cli::{API_KEY, Remote};
+
+    /// A node that answers with these pages, and what it was asked for.
+    async fn node(listener: TcpListener, pages: [&str; 2]) -> Vec<String> {
+        let mut asked = Vec::new();
+        for page in pages {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut bytes = Vec::new();
+            while !bytes.ends_with(b"\r\n\r\n") {
+                stream.read_buf(&mut bytes).await.unwrap();
+            }
+            let head = String::from_utf8(bytes).unwrap();
+            asked.push(head.lines().next().unwrap_or_default().to_owned());
+            let length = page.len();
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{page}"
+            );
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+        asked
+    }
+
+    #[tokio::test]
+    async fn all_pages_are_listed() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let remote = Remote {
+            url: format!("http://{}", listener.local_addr().unwrap()),
+            key_env: API_KEY.to_owned(),
+            json: true,
+        };
+        let client = Client::new(&remote, &Environment::default()).ok().unwrap();
+        let pages = [
+            r#"{"signers":[{"signer":"0x1"}],"nextCursor":"s1-7"}"#,
+            r#"{"signers":[{"signer":"0x2"}],"nextCursor":null}"#,
+        ];
+        let (asked, signers) = tokio::join!(node(listener, pages), all(&client));
+        let signers = signers.ok().unwrap();
+        assert_eq!(
+            signers,
+            [json!({"signer": "0x1"}), json!({"signer": "0x2"})]
+        );
+        assert!(asked[0].starts_with("GET /api/v1/signers "), "{asked:?}");
+        assert!(
+            asked[1].starts_with("GET /api/v1/signers?cursor=s1-7 "),
+            "{asked:?}"
+        );
+    }
 }

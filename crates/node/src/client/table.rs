@@ -36,14 +36,29 @@ fn at<'a>(item: &'a Value, path: &str) -> &'a Value {
     path.split('.').fold(item, |value, name| &value[name])
 }
 
+/// A text in which nothing can move the cursor, colour the terminal or turn the direction of reading:
+/// what clients have stored is shown to operators.
+pub(super) fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars() {
+        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if c.is_control() || turns {
+            plain.extend(c.escape_unicode());
+        } else {
+            plain.push(c);
+        }
+    }
+    plain
+}
+
 /// A value in one line; what is not there is a dash.
 pub(super) fn cell(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => plain(text),
         Value::Array(items) if items.is_empty() => "-".to_owned(),
         Value::Array(items) => items.iter().map(cell).collect::<Vec<_>>().join(", "),
-        Value::Bool(_) | Value::Number(_) | Value::Object(_) => value.to_string(),
+        Value::Bool(_) | Value::Number(_) | Value::Object(_) => plain(&value.to_string()),
     }
 }
 
@@ -52,6 +67,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn nothing_in_a_cell_reaches_the_terminal_as_a_command() {
+        let hostile = "a\u{1b}[2J\u{9b}31m\r\n\u{7}\u{202e}b é 漢";
+        let shown = r"a\u{1b}[2J\u{9b}31m\u{d}\u{a}\u{7}\u{202e}b é 漢";
+        assert_eq!(cell(&json!(hostile)), shown);
+        for value in [json!({ "k": hostile }), json!([hostile])] {
+            assert!(!cell(&value).chars().any(char::is_control), "{value}");
+        }
+    }
 
     #[test]
     fn a_table_shows_nested_fields_and_dashes_for_what_is_not_there() {

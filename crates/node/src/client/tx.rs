@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep, timeout};
 
+use super::again::until_answered;
 use super::table::{Column, card, cell, lines};
 use super::{Client, read};
 use crate::cli::tx::{Get, List, Send, TxCommand, Watch};
@@ -146,8 +147,6 @@ async fn page(client: &Client, list: List) -> Result<(), Failure> {
 }
 
 async fn follow(client: &Client, watch: &Watch) -> Result<(), Failure> {
-    // Tells at once that there is no such transaction; without a nonce it has no events yet.
-    client.get(&["tx", &watch.tx_id], &[]).await?;
     let ended = match watch.timeout {
         None => until_ended(client, &watch.tx_id).await?,
         Some(limit) => match timeout(limit, until_ended(client, &watch.tx_id)).await {
@@ -158,7 +157,8 @@ async fn follow(client: &Client, watch: &Watch) -> Result<(), Failure> {
             }
         },
     };
-    let body = client.get(&["tx", &watch.tx_id], &[]).await?;
+    let path = ["tx", &watch.tx_id];
+    let body = until_answered(async || client.get(&path, &[]).await).await?;
     client.show(&body, |tx| card(ALONE, tx))?;
     if DONE.contains(&ended.as_str()) {
         return Ok(());
@@ -168,11 +168,15 @@ async fn follow(client: &Client, watch: &Watch) -> Result<(), Failure> {
 
 /// Prints events as they come, until one of them ends the transaction; returns the last state.
 async fn until_ended(client: &Client, tx_id: &str) -> Result<String, Failure> {
+    // Tells at once that there is no such transaction; without a nonce it has no events yet.
+    until_answered(async || client.get(&["tx", tx_id], &[]).await).await?;
     let mut seen = 0;
     loop {
         let begun = Instant::now();
         let query = [("after", Some(seen.to_string()))];
-        let history = read(&client.get(&["tx", tx_id, "history"], &query).await?)?;
+        let path = ["tx", tx_id, "history"];
+        let history = until_answered(async || client.get(&path, &query).await).await?;
+        let history = read(&history)?;
         let events = history["events"]
             .as_array()
             .map(Vec::as_slice)

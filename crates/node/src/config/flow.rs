@@ -17,8 +17,8 @@ const WORKERS_MAX: usize = 1_024;
 const WAITING_MAX: usize = 1_000_000;
 /// What waits in a lane is in the store.
 const QUEUE_MAX: usize = 100_000_000;
-/// Clients do not wait longer for a forwarded request.
-const DEADLINE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_mins(1));
+/// Clients do not wait longer for any answer than 35 s, of which the queue needs its part.
+const DEADLINE: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(30));
 
 /// Reads the five sections.
 pub(super) fn read(from: &mut Section<'_>) -> Settings {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fencepost_app::ports::check::URL_BYTES_MAX;
 use fencepost_domain::ids::NodeId;
-use url::Url;
+use url::{Host, Url};
 
 use super::section::Section;
 use super::value::Text;
@@ -47,6 +47,21 @@ impl Node {
             cluster_secret_env: some(secret),
             drain_limit,
         })
+    }
+}
+
+impl Node {
+    /// Whether the address that other nodes are told is this machine's own name for itself.
+    pub(super) fn is_reached_by_loopback(&self) -> bool {
+        let Some(url) = &self.advertise else {
+            return self.listen.ip().is_loopback();
+        };
+        match Url::parse(url).ok().as_ref().and_then(Url::host) {
+            Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+            Some(Host::Ipv4(ip)) => ip.is_loopback(),
+            Some(Host::Ipv6(ip)) => ip.is_loopback(),
+            None => false,
+        }
     }
 }
 

@@ -3,12 +3,14 @@
 
 use std::path::Path;
 
+use fencepost_app::settings::Settings;
 use fencepost_domain::ids::Lane;
 use fencepost_http::{Access, Secret};
 
-use super::Config;
+use super::chain::Chain;
 use super::environment::Environment;
-use super::problem::{Problem, Problems};
+use super::node::Node;
+use super::problem::Problem;
 use super::signer::Signer;
 
 /// Shorter secrets can be guessed.
@@ -22,29 +24,38 @@ pub(crate) struct Serving {
     pub(crate) cluster: Option<Secret>,
 }
 
+/// What of a configuration is sound enough to be looked at.
+pub(crate) struct Seen<'a> {
+    pub(super) node: Option<&'a Node>,
+    pub(super) chains: Vec<&'a Chain>,
+    pub(super) signers: &'a [Signer],
+    pub(super) settings: &'a Settings,
+    pub(super) keys_file: Option<&'a Path>,
+}
+
 impl Serving {
     /// Everything, or all that is missing.
-    pub(crate) fn prepare(config: &Config, environment: &Environment) -> Result<Self, Problems> {
-        let mut problems = Vec::new();
+    pub(super) fn prepare(
+        config: &Seen<'_>,
+        environment: &Environment,
+        problems: &mut Vec<Problem>,
+    ) -> Option<Self> {
         if config.settings.chain_query.is_some() {
             let why = "this version cannot ask a chain yet; set it to false";
             problems.push(Problem::new("nonce.chain_query", why));
         }
-        let lanes = lanes(config, &mut problems);
-        let cluster = cluster(config, environment, &mut problems);
-        let access = access(config, &mut problems);
-        match access {
-            Some(access) if problems.is_empty() => Ok(Self {
-                lanes,
-                access,
-                cluster,
-            }),
-            Some(_) | None => Err(Problems(problems)),
-        }
+        let lanes = lanes(config, problems);
+        let cluster = cluster(config.node?, environment, problems);
+        let access = access(config.node?, config.keys_file, problems);
+        Some(Self {
+            lanes,
+            access: access?,
+            cluster,
+        })
     }
 }
 
-fn lanes(config: &Config, problems: &mut Vec<Problem>) -> Vec<(Lane, Option<usize>)> {
+fn lanes(config: &Seen<'_>, problems: &mut Vec<Problem>) -> Vec<(Lane, Option<usize>)> {
     let mut lanes = Vec::new();
     for (place, signer) in config.signers.iter().enumerate() {
         let Some(address) = signer.address else {
@@ -78,12 +89,8 @@ fn without_address(place: usize, signer: &Signer) -> Problem {
     }
 }
 
-fn cluster(
-    config: &Config,
-    environment: &Environment,
-    problems: &mut Vec<Problem>,
-) -> Option<Secret> {
-    let name = config.node.cluster_secret_env.as_deref()?;
+fn cluster(node: &Node, environment: &Environment, problems: &mut Vec<Problem>) -> Option<Secret> {
+    let name = node.cluster_secret_env.as_deref()?;
     let why = match environment.get(name) {
         None => format!("the variable {name} is not set"),
         Some(secret) if secret.len() < SECRET_BYTES_MIN => {
@@ -95,9 +102,9 @@ fn cluster(
     None
 }
 
-fn access(config: &Config, problems: &mut Vec<Problem>) -> Option<Access> {
-    let Some(file) = &config.keys_file else {
-        let listen = config.node.listen;
+fn access(node: &Node, keys_file: Option<&Path>, problems: &mut Vec<Problem>) -> Option<Access> {
+    let Some(file) = keys_file else {
+        let listen = node.listen;
         if listen.ip().is_loopback() {
             return Some(Access::open());
         }

@@ -27,6 +27,7 @@ pub(crate) struct Fleet {
     home: TempDir,
     /// Further lines of the configuration, by section.
     more: String,
+    log: &'static str,
     pub(crate) http: Client,
 }
 
@@ -42,6 +43,7 @@ pub(crate) struct Member {
 #[derive(Debug, Clone)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
+    pub(crate) retry_after: Option<u64>,
     pub(crate) body: Value,
 }
 
@@ -76,6 +78,7 @@ impl Fleet {
             store,
             home: TempDir::new()?,
             more: String::new(),
+            log: "info",
             http: Client::builder().timeout(Duration::from_secs(30)).build()?,
         })
     }
@@ -85,6 +88,11 @@ impl Fleet {
             more: more.to_owned(),
             ..self
         }
+    }
+
+    /// With more in their logs.
+    pub(crate) fn logging(self, log: &'static str) -> Self {
+        Self { log, ..self }
     }
 
     fn config(&self, id: &str) -> Result<PathBuf> {
@@ -123,6 +131,7 @@ impl Fleet {
                 "CLUSTER_SECRET",
                 "a secret that all nodes of the cluster share",
             )
+            .env("RUST_LOG", self.log)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -218,6 +227,12 @@ impl Member {
         answer(sent.send().await?).await
     }
 
+    pub(crate) async fn post_batch(&self, requests: &[Value]) -> reqwest::Result<Answer> {
+        let url = format!("{}/api/v1/tx/batch", self.url);
+        let sent = self.http.post(url).json(&json!({ "requests": requests }));
+        answer(sent.send().await?).await
+    }
+
     pub(crate) async fn get(&self, path: &str) -> reqwest::Result<Answer> {
         answer(self.http.get(format!("{}{path}", self.url)).send().await?).await
     }
@@ -262,17 +277,25 @@ impl Member {
 
     /// Whether it has logged this code.
     pub(crate) fn has_logged(&self, code: &str) -> bool {
-        self.log
-            .lock()
-            .unwrap()
-            .iter()
-            .any(|entry| entry["code"] == code)
+        self.logged("code", code)
+    }
+
+    /// Whether a line of its log has this field.
+    pub(crate) fn logged(&self, field: &str, value: &str) -> bool {
+        let log = self.log.lock().unwrap();
+        log.iter().any(|entry| entry[field] == value)
     }
 }
 
 async fn answer(response: reqwest::Response) -> reqwest::Result<Answer> {
     let status = response.status();
+    let retry_after = response.headers().get("retry-after");
+    let retry_after = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
     let body = response.text().await?;
     let body = serde_json::from_str(&body).unwrap_or(Value::String(body));
-    Ok(Answer { status, body })
+    Ok(Answer {
+        status,
+        retry_after,
+        body,
+    })
 }

@@ -56,17 +56,24 @@ async fn a_leader_frozen_past_its_lease_is_fenced_and_serves_again_as_a_follower
 #[tokio::test]
 async fn a_request_whose_leader_stands_still_in_the_forward_is_stored_once() -> Result<()> {
     let database = shared().await?.create_database().await?;
-    let fleet = Fleet::new(database.url())?;
+    let fleet = Fleet::new(database.url())?.logging("info,fencepost_http=debug");
     let (a, b) = (fleet.start("a").await?, fleet.start("b").await?);
     a.post(&request(1, None)).await?;
     a.signal("STOP")?;
     let queued = b.post(&request(1, None)).await?;
     assert_eq!(queued.body["state"], "QUEUED", "{queued:?}");
     a.signal("CONT")?;
-    fleet.all_allocated(1, 2).await?;
+    wait::until("the woken leader takes the late forward", || async {
+        Ok(a.logged("message", "taken from another node").then_some(()))
+    })
+    .await?;
+    // Behind it before the same worker: when this one is answered, the late one has been.
+    let next = a.post(&request(1, None)).await?;
+    assert!(next.is_accepted(), "{next:?}");
+    fleet.all_allocated(1, 3).await?;
     let path = format!("/api/v1/tx/{}", queued.tx());
     let told = b.get(&path).await?.body["nonce"].as_i64();
     assert_eq!(told.context("a nonce")?, 1);
-    assert_eq!(fleet.number("SELECT count(*) FROM managed_tx").await?, 2);
+    assert_eq!(fleet.number("SELECT count(*) FROM managed_tx").await?, 3);
     Ok(())
 }

@@ -12,12 +12,21 @@ use super::load::Load;
 
 /// The member that leads the first signer's lane, and the others.
 async fn leader_of(fleet: &Fleet, nodes: [Member; 3]) -> Result<(Member, [Member; 2])> {
+    let (_, led, rest) = named_leader_of(fleet, nodes).await?;
+    Ok((led, rest))
+}
+
+/// The same, with its name.
+async fn named_leader_of(
+    fleet: &Fleet,
+    nodes: [Member; 3],
+) -> Result<(String, Member, [Member; 2])> {
     let leader = fleet.leader(1).await?.context("a leader")?;
     let place = ["a", "b", "c"].iter().position(|name| *name == leader);
     let mut nodes = Vec::from(nodes);
     let led = nodes.remove(place.context("one of ours")?);
     let rest = <[Member; 2]>::try_from(nodes).ok().context("two")?;
-    Ok((led, rest))
+    Ok((leader, led, rest))
 }
 
 /// Every name is stored once, as the transaction it was told.
@@ -40,22 +49,30 @@ async fn a_killed_leader_loses_nothing_and_accepting_goes_on() -> Result<()> {
     let fleet = Fleet::new(database.url())?;
     let nodes = fleet.three().await?;
     nodes[0].post(&request(1, Some("first"))).await?;
-    let (leader, rest) = leader_of(&fleet, nodes).await?;
+    let (old, leader, rest) = named_leader_of(&fleet, nodes).await?;
     // Clients know two nodes; the third answers only as the leader behind them.
     let load = Load::start(&fleet, &[&rest[0].url, &rest[1].url], 8);
     load.goes_on(50).await?;
     let before = fleet.number("SELECT count(*) FROM managed_tx").await?;
     leader.kill().await?;
     let killed = Instant::now();
+    // Stored while nobody leads; the dead one still has its lease.
+    let queued = rest[0].post(&request(1, Some("after the kill"))).await?;
+    assert_eq!(queued.body["state"], "QUEUED", "{queued:?}");
+    let bound = LEASE + SKEW + Duration::from_secs(1);
     wait::until("another leads", || async {
-        Ok(fleet
-            .leader(1)
-            .await?
-            .filter(|_| killed.elapsed() > LEASE / 2))
+        Ok(fleet.leader(1).await?.filter(|leader| *leader != old))
     })
     .await?;
     let took = killed.elapsed();
-    assert!(took <= LEASE + SKEW + Duration::from_secs(1), "{took:?}");
+    assert!(took <= bound, "led after {took:?}");
+    let path = format!("/api/v1/tx/{}", queued.tx());
+    wait::until("what waited has its nonce", || async {
+        Ok(rest[1].get(&path).await?.body["nonce"].as_u64())
+    })
+    .await?;
+    let took = killed.elapsed();
+    assert!(took <= bound, "allocated after {took:?}");
     load.goes_on(50).await?;
     let seen = load.stop().await?;
     assert_eq!(seen.changed, [""; 0], "told two transactions for one name");
@@ -65,7 +82,7 @@ async fn a_killed_leader_loses_nothing_and_accepting_goes_on() -> Result<()> {
     );
     // Two posts for each name; each may have waited for the dead leader once.
     assert!(seen.slowest < DEADLINE * 3, "{:?}", seen.slowest);
-    let acked = seen.acked.len() + 1;
+    let acked = seen.acked.len() + 2;
     fleet.all_allocated(1, acked).await?;
     stored_once(&fleet, acked).await?;
     for (name, tx) in seen.acked.iter().step_by(50) {
@@ -107,7 +124,7 @@ async fn a_leader_that_stops_gracefully_is_replaced_within_half_a_second() -> Re
     let fleet = Fleet::new(database.url())?;
     let nodes = fleet.three().await?;
     nodes[0].post(&request(1, Some("first"))).await?;
-    let (mut leader, rest) = leader_of(&fleet, nodes).await?;
+    let (name, mut leader, rest) = named_leader_of(&fleet, nodes).await?;
     let load = Load::start(&fleet, &[&rest[0].url, &rest[1].url], 4);
     load.goes_on(50).await?;
     leader.signal("TERM")?;
@@ -115,7 +132,10 @@ async fn a_leader_that_stops_gracefully_is_replaced_within_half_a_second() -> Re
     let old = leader.ended().await?;
     assert!(old.success(), "{old:?}");
     let stopped = asked.elapsed();
-    wait::until("another leads", || fleet.leader(1)).await?;
+    wait::until("another leads", || async {
+        Ok(fleet.leader(1).await?.filter(|leader| *leader != name))
+    })
+    .await?;
     let took = asked.elapsed();
     assert!(
         took < Duration::from_millis(500) + stopped,

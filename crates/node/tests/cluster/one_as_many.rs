@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use fencepost_testkit::postgres::shared;
 use futures::future::join_all;
 use reqwest::StatusCode;
@@ -56,4 +56,26 @@ async fn a_thousand_posts_for_one_signer_get_each_nonce_once() -> Result<()> {
         assert_eq!(answer.status, StatusCode::ACCEPTED, "{answer:?}");
     }
     fleet.all_allocated(1, 1_000).await
+}
+
+/// What a batch says of its signer's order holds at a node that does not lead it, too.
+#[tokio::test]
+async fn a_batch_at_any_node_gets_its_nonces_in_order() -> Result<()> {
+    let database = shared().await?.create_database().await?;
+    let fleet = Fleet::new(database.url())?;
+    let nodes = fleet.three().await?;
+    nodes[0].post(&request(1, None)).await?;
+    let batch: Vec<_> = (0..100).map(|_| request(1, None)).collect();
+    let mut last = 0;
+    for node in nodes.iter().cycle().take(6) {
+        let answer = node.post_batch(&batch).await?;
+        let results = answer.body["results"].as_array().context("results")?;
+        for result in results {
+            let nonce = result["transaction"]["nonce"].as_u64();
+            let nonce = nonce.with_context(|| result.to_string())?;
+            assert!(nonce > last, "{nonce} behind {last}");
+            last = nonce;
+        }
+    }
+    fleet.all_allocated(1, 601).await
 }

@@ -1,6 +1,6 @@
 //! `docs/metrics.md` and a running node's `/metrics` name the same metrics, of the same types.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::process::{Home, SIGNER};
 use anyhow::Result;
@@ -38,6 +38,38 @@ fn exposed(metrics: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
+/// The words of each counter's labels, as its row names them.
+fn documented_words() -> BTreeMap<String, BTreeSet<String>> {
+    let rows = PAGE
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `fencepost_"));
+    rows.filter_map(|row| {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let counted = cells[1] == "counter" && !cells[2].is_empty();
+        let words = cells[3].split('`').skip(1).step_by(2).map(str::to_owned);
+        let name = format!("fencepost_{}", cells[0].trim_end_matches('`'));
+        counted.then(|| (name, words.collect()))
+    })
+    .collect()
+}
+
+/// The same of what is exposed; every word stands there from the start.
+fn exposed_words(metrics: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let mut words: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for line in metrics.lines().filter(|line| !line.starts_with('#')) {
+        let (sample, _) = line.rsplit_once(' ').unwrap_or_default();
+        let Some((name, labels)) = sample.split_once('{') else {
+            continue;
+        };
+        let label = labels.trim_end_matches('}').split_once('=');
+        if let (true, Some((_, word))) = (name.ends_with("_total"), label) {
+            let word = word.trim_matches('"').to_owned();
+            words.entry(name.to_owned()).or_default().insert(word);
+        }
+    }
+    words
+}
+
 #[tokio::test]
 async fn the_page_has_every_metric_and_no_other() -> Result<()> {
     let home = Home::new()?;
@@ -49,6 +81,7 @@ async fn the_page_has_every_metric_and_no_other() -> Result<()> {
         .until_meter("fencepost_pending_depth{chain=\"main\"}")
         .await?;
     assert_eq!(exposed(&metrics), documented());
+    assert_eq!(exposed_words(&metrics), documented_words());
     for created in ["new\"} 1", "known\"} 0"] {
         let line = format!("fencepost_tx_create_total{{result=\"{created}");
         assert!(metrics.contains(&line), "{line} in\n{metrics}");

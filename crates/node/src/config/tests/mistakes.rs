@@ -76,7 +76,7 @@ fn values_have_their_bounds() {
     );
     check(
         "routing.deadline = '0s'",
-        &["routing.deadline: 0s must be 1ms to 1m"],
+        &["routing.deadline: 0s must be 1ms to 30s"],
     );
     check(
         "store.read_connections = 0",

@@ -3,20 +3,20 @@
 use super::super::Config;
 use super::super::environment::Environment;
 use super::super::problem::Problems;
-use super::super::serving::Serving;
 use super::{LEAST, parse};
 
 const SIGNER: &str = "[[signer]]\naddress = '0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed'\n";
 
 fn config(text: &str) -> Config {
-    parse(&format!(
-        "nonce.chain_query = false\n{text}\n{LEAST}{SIGNER}"
-    ))
-    .unwrap_or_else(|problems| panic!("{text}: {problems}"))
+    parse(&servable(text)).unwrap_or_else(|problems| panic!("{text}: {problems}"))
 }
 
-fn refused(config: &Config, environment: &Environment) -> Vec<String> {
-    let Err(Problems(problems)) = Serving::prepare(config, environment) else {
+fn servable(text: &str) -> String {
+    format!("nonce.chain_query = false\n{text}\n{LEAST}{SIGNER}")
+}
+
+fn refused(text: &str, environment: &Environment) -> Vec<String> {
+    let Err(Problems(problems)) = Config::parse_to_serve(text, environment) else {
         return Vec::new();
     };
     problems.iter().map(ToString::to_string).collect()
@@ -24,7 +24,7 @@ fn refused(config: &Config, environment: &Environment) -> Vec<String> {
 
 fn check(text: &str, expected: &[&str]) {
     assert_eq!(
-        refused(&config(text), &Environment::default()),
+        refused(&servable(text), &Environment::default()),
         expected,
         "{text}"
     );
@@ -51,7 +51,7 @@ fn keys_are_read_from_their_file() {
     let key = format!("[[key]]\nname = 'a'\nsha256 = '{hash}'\nscopes = ['read']\n");
     std::fs::write(&file, key).expect("written");
     let config_of = |file: &str| {
-        config(&format!(
+        servable(&format!(
             "node.listen = '0.0.0.0:0'\nauth.keys_file = '{file}'"
         ))
     };
@@ -70,12 +70,11 @@ fn keys_are_read_from_their_file() {
 
 #[test]
 fn this_version_has_limits() {
-    let config = parse(&format!(
+    let text = format!(
         "{LEAST}[[signer]]\nkey.env = 'A'\n[[signer]]\nkey.mnemonic_env = 'M'\nkey.count = 3"
-    ));
-    let config = config.unwrap_or_else(|problems| panic!("{problems}"));
+    );
     assert_eq!(
-        refused(&config, &Environment::default()),
+        refused(&text, &Environment::default()),
         [
             "nonce.chain_query: this version cannot ask a chain yet; set it to false",
             "signer[0].address: is needed: this version reads no keys and cannot find the address of \
@@ -86,14 +85,38 @@ fn this_version_has_limits() {
     );
 }
 
+/// What is wrong with the file and what is missing beside it, in one answer.
+#[test]
+fn mistakes_and_what_is_missing_are_told_together() {
+    let text = format!(
+        "writer.workers = 0\nnode.cluster_secret_env = 'OURS'\nnode.listen = '0.0.0.0:1'\n\
+         auth.keys_file = '/nowhere/keys.toml'\nnonce.chain_query = true\n{LEAST}\
+         [[signer]]\nkey.env = 'A'\n[[signer]]\naddress = '0x12'\n"
+    );
+    let problems = refused(&text, &Environment::default());
+    let paths: Vec<&str> = problems
+        .iter()
+        .filter_map(|problem| problem.split(": ").next())
+        .collect();
+    let expected = [
+        "writer.workers",
+        "signer[1].address",
+        "nonce.chain_query",
+        "signer[0].address",
+        "node.cluster_secret_env",
+        "auth.keys_file",
+    ];
+    assert_eq!(paths, expected, "{problems:?}");
+}
+
 #[test]
 fn the_clusters_secret_is_there_and_not_short() {
-    let config = config("node.cluster_secret_env = 'OURS'");
+    let text = servable("node.cluster_secret_env = 'OURS'");
     let check = |value: Option<&str>, expected: &[&str]| {
         let environment = value.map_or_else(Environment::default, |value| {
             Environment::of([("OURS", value)])
         });
-        assert_eq!(refused(&config, &environment), expected);
+        assert_eq!(refused(&text, &environment), expected);
     };
     check(
         None,
@@ -112,11 +135,9 @@ fn a_lane_is_a_signer_on_a_chain_with_its_limit() {
         "nonce.chain_query = false\n{LEAST}[[chain]]\nname = 'side'\nid = 5
          {SIGNER}chains = ['main', 'side']\nmax_in_flight = 3"
     );
-    let config = parse(&text).unwrap_or_else(|problems| panic!("{problems}"));
-    let serving = Serving::prepare(&config, &Environment::default());
-    let lanes = serving
-        .unwrap_or_else(|problems| panic!("{problems}"))
-        .lanes;
+    let serving = Config::parse_to_serve(&text, &Environment::default());
+    let (_, serving) = serving.unwrap_or_else(|problems| panic!("{problems}"));
+    let lanes = serving.lanes;
     let chains: Vec<_> = lanes
         .iter()
         .map(|(lane, most)| (lane.chain.get(), *most))
@@ -142,6 +163,17 @@ fn several_nodes_are_warned_of_what_they_lack() {
     );
     let open = format!("{postgres}\nnode.cluster_secret_env = 'S'\nnode.listen = '0.0.0.0:1'");
     assert_eq!(paths(&open), ["node.advertise"]);
+    let told = |more: &str| {
+        paths(&format!(
+            "{postgres}\nnode.cluster_secret_env = 'S'\n{more}"
+        ))
+    };
+    assert_eq!(told(""), ["node.advertise"], "it listens on loopback");
+    for url in ["http://localhost:1", "http://127.0.0.1:1", "http://[::1]:1"] {
+        let more = format!("node.advertise = '{url}'");
+        assert_eq!(told(&more), ["node.advertise"], "{url}");
+    }
+    assert_eq!(told("node.advertise = 'http://node-1:8700'"), [""; 0]);
     let none = parse(LEAST).unwrap_or_else(|problems| panic!("{problems}"));
     assert_eq!(none.warnings[0].path, "signer");
 }
