@@ -8,6 +8,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, timeout};
 
 use crate::causes::Causes;
+use crate::lifecycle::follow::Follower;
 use crate::node::{Crew, Node};
 use crate::ports::READ_LIMIT_MAX;
 use crate::recovery::adopt::Adopter;
@@ -30,6 +31,12 @@ pub struct Running {
     tasks: JoinSet<()>,
 }
 
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.node.drop_hands();
+    }
+}
+
 impl Running {
     /// Starts the loops.
     #[must_use]
@@ -38,12 +45,22 @@ impl Running {
             node,
             workers,
             clerk,
+            completer,
+            shippers,
+            followers,
         } = crew;
         let mut tasks = JoinSet::new();
         for worker in workers {
             tasks.spawn(worker.run());
         }
         tasks.spawn(clerk.run());
+        tasks.spawn(completer.run());
+        for shipper in shippers {
+            tasks.spawn(shipper.run());
+        }
+        for follower in followers {
+            tasks.spawn(follow(follower));
+        }
         tasks.spawn(keep(Arc::clone(&node)));
         tasks.spawn(tidy(Arc::clone(&node)));
         tasks.spawn(look(Arc::clone(&node)));
@@ -63,6 +80,7 @@ impl Running {
             }
             self.tasks.abort_all();
             while self.tasks.join_next().await.is_some() {}
+            node.drop_hands();
             if let Err(error) = node.release_all().await {
                 tracing::warn!(error = %Causes(&error), "giving up the leases failed; they run out");
             }
@@ -93,6 +111,24 @@ async fn keep(node: Arc<Node>) {
     }
 }
 
+async fn follow(mut follower: Follower) {
+    let mut timer = every(follower.settings().poll_interval);
+    let mut failing = false;
+    loop {
+        timer.tick().await;
+        let looked = follower.pass().await;
+        let chain = follower.settings().name.as_str();
+        match &looked {
+            Err(error) if !failing => {
+                tracing::warn!(chain, error = %Causes(error), "the chain cannot be followed now");
+            }
+            Ok(()) if failing => tracing::info!(chain, "the chain is followed again"),
+            Ok(()) | Err(_) => {}
+        }
+        failing = looked.is_err();
+    }
+}
+
 /// Apart from the renewal, which must not wait for it.
 async fn tidy(node: Arc<Node>) {
     let mut timer = every(node.settings.renew_interval);
@@ -100,6 +136,9 @@ async fn tidy(node: Arc<Node>) {
         timer.tick().await;
         if let Err(error) = node.release_unused().await {
             tracing::warn!(error = %Causes(&error), "giving up unused lanes failed");
+        }
+        if let Err(error) = node.release_unreached().await {
+            tracing::warn!(error = %Causes(&error), "giving up lanes of a chain out of reach failed");
         }
     }
 }
@@ -152,7 +191,7 @@ impl Node {
                 let chain = self
                     .chains
                     .iter()
-                    .position(|(id, _)| *id == view.lane.chain);
+                    .position(|chain| chain.id == view.lane.chain);
                 if let Some(chain) = chain {
                     let age = view.oldest_at.map(|at| now.duration_since(at));
                     let age = age.and_then(|age| age.try_into().ok()).unwrap_or_default();
@@ -165,8 +204,8 @@ impl Node {
                 break;
             }
         }
-        for ((_, name), (depth, oldest)) in self.chains.iter().zip(pending) {
-            self.meters.pending(name, depth, oldest);
+        for (chain, (depth, oldest)) in self.chains.iter().zip(pending) {
+            self.meters.pending(&chain.name, depth, oldest);
         }
         Ok(())
     }

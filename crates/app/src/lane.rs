@@ -3,6 +3,10 @@
 pub mod lease;
 pub mod worker;
 pub(crate) mod work;
+pub(crate) mod report;
+pub(crate) mod track;
+pub(crate) mod moves;
+mod load;
 mod memory;
 mod lead;
 mod align;

@@ -2,6 +2,11 @@
 
 pub mod accept;
 pub mod queue;
+pub mod sign;
+pub mod submit;
+pub mod follow;
+pub mod receipt;
+pub mod finality;
 pub mod completion;
 
 use crate::ports::StoreError;

@@ -10,12 +10,21 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+use fencepost_domain::attempt;
+use fencepost_domain::state::Why;
+
 use crate::lifecycle::accept::Verdict;
 
 /// A label `result`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Outcome {
     result: &'static str,
+}
+
+/// A label `reason`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Reason {
+    reason: &'static str,
 }
 
 /// A label `op`.
@@ -49,6 +58,12 @@ pub struct Meters {
     pending_depth: Family<OnChain, Gauge>,
     completion_lag: Histogram,
     store_seconds: Family<Op, Histogram>,
+    tx_submit: Family<Outcome, Counter>,
+    receipt_check: Family<Outcome, Counter>,
+    new_fork: Counter,
+    finality_disputed: Counter,
+    resubmit: Family<Outcome, Counter>,
+    stuck: Family<Reason, Counter>,
     oldest_snapshot_age: Gauge,
 }
 
@@ -71,6 +86,12 @@ impl Meters {
             pending_depth: Family::default(),
             completion_lag: seconds(),
             store_seconds: Family::new_with_constructor(seconds),
+            tx_submit: Family::default(),
+            receipt_check: Family::default(),
+            new_fork: Counter::default(),
+            finality_disputed: Counter::default(),
+            resubmit: Family::default(),
+            stuck: Family::default(),
             oldest_snapshot_age: Gauge::default(),
         };
         let registry = registry.sub_registry_with_prefix("fencepost");
@@ -115,19 +136,59 @@ impl Meters {
             "Transactions that hold a nonce or wait for one and are in no block",
             m.pending_depth.clone(),
         );
+        m.register_store(registry);
+        m.register_life(registry);
+        meters.begin();
+        meters
+    }
+
+    /// What is timed of the store and of the feed.
+    fn register_store(&self, registry: &mut Registry) {
         registry.register(
             "completion_lag_seconds",
             "Time from the commit of a completion until this node could tell it",
-            m.completion_lag.clone(),
+            self.completion_lag.clone(),
         );
         registry.register(
             "store_seconds",
             "Time that an operation of the store took",
-            m.store_seconds.clone(),
+            self.store_seconds.clone(),
         );
-        registry.register("store_oldest_snapshot_age_seconds", "Age of the oldest snapshot that the database keeps alive; an old one makes the feed's counter slow", m.oldest_snapshot_age.clone());
-        meters.begin();
-        meters
+        registry.register("store_oldest_snapshot_age_seconds", "Age of the oldest snapshot that the database keeps alive; an old one makes the feed's counter slow", self.oldest_snapshot_age.clone());
+    }
+
+    /// What is counted of transactions once they have their nonces.
+    fn register_life(&self, registry: &mut Registry) {
+        registry.register(
+            "tx_submit",
+            "Sends of bytes, by what came of them",
+            self.tx_submit.clone(),
+        );
+        registry.register(
+            "receipt_check",
+            "Receipts that were asked for, by whether there was one",
+            self.receipt_check.clone(),
+        );
+        registry.register(
+            "confirmations_new_fork",
+            "Blocks that were replaced under a transaction",
+            self.new_fork.clone(),
+        );
+        registry.register(
+            "finality_disputed",
+            "Looks at a block that would be final and about which endpoints disagree",
+            self.finality_disputed.clone(),
+        );
+        registry.register(
+            "resubmit",
+            "Bytes that were due to be sent again",
+            self.resubmit.clone(),
+        );
+        registry.register(
+            "stuck",
+            "Transactions that got stuck, by reason",
+            self.stuck.clone(),
+        );
     }
 
     /// Counters stand at zero from the start. One that first appears at 1 has no increase, and an alert
@@ -136,7 +197,20 @@ impl Meters {
         for result in ["taken", "kept", "led", "busy", "ghost", "unknown_lane"] {
             drop(self.lease_acquire.get_or_create(&Outcome { result }));
         }
-        for op in ["create", "promote", "expire", "raise", "renew"] {
+        for outcome in attempt::Outcome::ALL {
+            drop(self.tx_submit.get_or_create(&submit(*outcome)));
+        }
+        for result in ["found", "missing"] {
+            drop(self.receipt_check.get_or_create(&Outcome { result }));
+        }
+        drop(self.resubmit.get_or_create(&Outcome { result: "claimed" }));
+        for why in Why::ALL {
+            let reason = why.word();
+            drop(self.stuck.get_or_create(&Reason { reason }));
+        }
+        for op in [
+            "create", "promote", "expire", "raise", "renew", "apply", "complete", "claim",
+        ] {
             drop(self.lease_fenced.get_or_create(&Op { op }));
         }
         for result in Verdict::WORDS {
@@ -195,9 +269,49 @@ impl Meters {
             .observe(took.as_secs_f64());
     }
 
+    pub(crate) fn submitted(&self, outcome: attempt::Outcome) {
+        self.tx_submit.get_or_create(&submit(outcome)).inc();
+    }
+
+    pub(crate) fn receipts(&self, found: usize, missing: usize) {
+        for (result, n) in [("found", found), ("missing", missing)] {
+            let n = u64::try_from(n).unwrap_or(u64::MAX);
+            self.receipt_check
+                .get_or_create(&Outcome { result })
+                .inc_by(n);
+        }
+    }
+
+    pub(crate) fn new_fork(&self) {
+        self.new_fork.inc();
+    }
+
+    pub(crate) fn disputed(&self) {
+        self.finality_disputed.inc();
+    }
+
+    pub(crate) fn resubmitted(&self, result: &'static str) {
+        self.resubmit.get_or_create(&Outcome { result }).inc();
+    }
+
+    pub(crate) fn stuck(&self, why: Why) {
+        let reason = why.word();
+        self.stuck.get_or_create(&Reason { reason }).inc();
+    }
+
     pub(crate) fn oldest_snapshot(&self, age: Duration) {
         let age = i64::try_from(age.as_secs()).unwrap_or(i64::MAX);
         self.oldest_snapshot_age.set(age);
+    }
+}
+
+const fn submit(outcome: attempt::Outcome) -> Outcome {
+    Outcome {
+        result: match outcome {
+            attempt::Outcome::Accepted => "accepted",
+            attempt::Outcome::Ambiguous => "ambiguous",
+            attempt::Outcome::Refused => "refused",
+        },
     }
 }
 

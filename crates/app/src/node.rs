@@ -1,22 +1,36 @@
 //! This node: its ports, what it leads, and the desks of its workers.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use fencepost_domain::ids::{ChainId, Incarnation, LaneId};
-use tokio::sync::{mpsc, watch};
+use fencepost_domain::request::Ceilings;
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::JoinSet;
 
 use crate::directory::Directory;
 use crate::lane::lease::Leases;
+use crate::lane::report::Report;
 use crate::lane::work::{Ask, Job};
 use crate::lane::worker::Worker;
 use crate::lifecycle::accept::Verdict;
 use crate::lifecycle::completion::Watch;
+use crate::lifecycle::finality::{Completer, Ending};
+use crate::lifecycle::follow::Follower;
+use crate::lifecycle::follow::board::Board;
 use crate::lifecycle::queue::{Clerk, Wanted};
+use crate::lifecycle::submit::{Shipment, Shipper};
 use crate::meters::Meters;
-use crate::ports::{Chain, Clock, Holder, Peer, Peers, Store, Ticks};
-use crate::settings::Settings;
+use crate::ports::{Chain, Clock, Holder, Peer, Peers, Signer, Store, Ticks};
+use crate::settings::{ChainSettings, Settings};
+
+/// How many reports wait for one worker. Tasks that report wait when it is full; the follower does not.
+const REPORTS_MAX: usize = 4_096;
+/// How many lanes' bytes wait to be sent on one chain, and how many endings wait to be written. What
+/// finds no place is handed over at the worker's next look.
+const HANDED_MAX: usize = 4_096;
 
 /// What a node is made of.
 pub struct Parts {
@@ -26,6 +40,8 @@ pub struct Parts {
     pub store: Arc<dyn Store>,
     /// The chains, where they are asked.
     pub chain: Option<Arc<dyn Chain>>,
+    /// Whoever has the keys. Without it, and without the chains, transactions end at ALLOCATED.
+    pub signer: Option<Arc<dyn Signer>>,
     /// The way to other nodes.
     pub peers: Arc<dyn Peers>,
     /// The time of day.
@@ -36,8 +52,8 @@ pub struct Parts {
     pub holder: Holder,
     /// Where other nodes reach us.
     pub url: String,
-    /// The chains by their configured names.
-    pub chains: Vec<(ChainId, String)>,
+    /// The configured chains.
+    pub chains: Vec<ChainSettings>,
     /// The lanes that are ours to lead.
     pub directory: Directory,
     /// What is counted.
@@ -49,22 +65,32 @@ pub struct Node {
     pub(crate) settings: Settings,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) chain: Option<Arc<dyn Chain>>,
+    pub(crate) signer: Option<Arc<dyn Signer>>,
     pub(crate) peers: Arc<dyn Peers>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ticks: Arc<dyn Ticks>,
     pub(crate) holder: Holder,
     pub(crate) url: String,
-    pub(crate) chains: Vec<(ChainId, String)>,
+    pub(crate) chains: Vec<ChainSettings>,
     pub(crate) directory: Directory,
     pub(crate) meters: Meters,
     pub(crate) leases: Leases,
     pub(crate) feed: Watch,
+    /// How many questions for receipts are under way.
+    pub(crate) receipt_slots: Semaphore,
     desks: Vec<mpsc::Sender<Job>>,
+    reports: Vec<mpsc::Sender<Report>>,
+    boards: HashMap<ChainId, Arc<Board>>,
+    shippers: HashMap<ChainId, mpsc::Sender<Shipment>>,
+    completer: mpsc::Sender<Ending>,
+    hands: Mutex<JoinSet<()>>,
     clerk: mpsc::Sender<Wanted>,
     living: Mutex<Vec<Peer>>,
     ghost: watch::Sender<Option<Incarnation>>,
     draining: watch::Sender<bool>,
     in_hand: Arc<AtomicUsize>,
+    /// Since when no endpoint of a chain has answered.
+    unreached: Mutex<HashMap<ChainId, Duration>>,
     /// Lanes whose workers were told that something waits, and have not begun.
     nudged: Mutex<HashSet<LaneId>>,
 }
@@ -81,6 +107,12 @@ pub struct Crew {
     pub workers: Vec<Worker>,
     /// Who puts requests into the queues of lanes.
     pub clerk: Clerk,
+    /// Who writes what the feed tells.
+    pub completer: Completer,
+    /// Who sends, one for each chain.
+    pub shippers: Vec<Shipper>,
+    /// Who follows, one for each chain.
+    pub followers: Vec<Follower>,
 }
 
 impl Node {
@@ -88,14 +120,23 @@ impl Node {
     #[must_use]
     pub fn assemble(parts: Parts) -> Crew {
         let count = parts.settings.workers.max(1);
+        let receipt_slots = parts.settings.receipt_workers.max(1);
         let room = parts.settings.worker_queue_max.max(1);
         let (desks, inboxes): (Vec<_>, Vec<_>) = (0..count).map(|_| mpsc::channel(room)).unzip();
+        let (reports, told): (Vec<_>, Vec<_>) =
+            (0..count).map(|_| mpsc::channel(REPORTS_MAX)).unzip();
         let (clerk, wanted) = mpsc::channel(room);
+        let (completer, endings) = mpsc::channel(HANDED_MAX);
+        let ids: Vec<ChainId> = parts.chains.iter().map(|chain| chain.id).collect();
+        let (shippers, shipments): (Vec<_>, Vec<_>) =
+            ids.iter().map(|_| mpsc::channel(HANDED_MAX)).unzip();
+        let boards = ids.iter().map(|_| Arc::new(Board::default()));
         let node = Arc::new(Self {
             leases: Leases::new(Arc::clone(&parts.ticks), parts.settings.lease),
             settings: parts.settings,
             store: parts.store,
             chain: parts.chain,
+            signer: parts.signer,
             peers: parts.peers,
             clock: parts.clock,
             ticks: parts.ticks,
@@ -105,24 +146,96 @@ impl Node {
             directory: parts.directory,
             meters: parts.meters,
             feed: Watch::default(),
+            receipt_slots: Semaphore::new(receipt_slots),
             desks,
+            reports,
+            boards: ids.iter().copied().zip(boards).collect(),
+            shippers: ids.iter().copied().zip(shippers).collect(),
+            completer,
+            hands: Mutex::default(),
             clerk,
             living: Mutex::default(),
             ghost: watch::Sender::new(None),
             draining: watch::Sender::new(false),
             in_hand: Arc::default(),
+            unreached: Mutex::default(),
             nudged: Mutex::default(),
         });
         let workers = inboxes
             .into_iter()
-            .map(|inbox| Worker::new(Arc::clone(&node), inbox))
+            .zip(told)
+            .enumerate()
+            .map(|(desk, (inbox, told))| Worker::new(Arc::clone(&node), desk, inbox, told))
             .collect();
-        let clerk = Clerk::new(Arc::clone(&node), wanted);
+        let (shippers, followers) = outward(&node, shipments);
         Crew {
-            node,
             workers,
-            clerk,
+            clerk: Clerk::new(Arc::clone(&node), wanted),
+            completer: Completer::new(Arc::clone(&node), endings),
+            shippers,
+            followers,
+            node,
         }
+    }
+
+    /// Whether transactions go on after they have got their nonces.
+    #[must_use]
+    pub fn has_life(&self) -> bool {
+        self.chain.is_some() && self.signer.is_some()
+    }
+
+    /// The greatest fees we sign on a chain.
+    pub(crate) fn ceilings(&self, chain: ChainId) -> Ceilings {
+        let chain = self.chains.iter().find(|known| known.id == chain);
+        chain.map_or(
+            Ceilings {
+                max_fee: 0,
+                max_priority_fee: 0,
+            },
+            |chain| chain.ceilings,
+        )
+    }
+
+    pub(crate) fn board(&self, chain: ChainId) -> Option<&Board> {
+        self.boards.get(&chain).map(|board| &**board)
+    }
+
+    /// Runs something outside the workers. It ends with the node.
+    pub(crate) fn hand(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut hands = self.hands.lock().unwrap_or_else(PoisonError::into_inner);
+        while hands.try_join_next().is_some() {}
+        hands.spawn(work);
+    }
+
+    /// Ends all that runs outside the workers.
+    pub(crate) fn drop_hands(&self) {
+        let mut hands = self.hands.lock().unwrap_or_else(PoisonError::into_inner);
+        hands.abort_all();
+        hands.detach_all();
+    }
+
+    /// Tells a lane's worker what happened, and waits for a place.
+    pub(crate) async fn report(&self, report: Report) {
+        let desk = self.desk(report.lane());
+        // A worker that is gone has nothing to write.
+        let _ = self.reports[desk].send(report).await;
+    }
+
+    /// The same, at once or not at all.
+    pub(crate) fn report_now(&self, lane: LaneId, report: Report) -> Result<(), Full> {
+        let desk = self.desk(lane);
+        self.reports[desk].try_send(report).map_err(|_| Full)
+    }
+
+    /// Hands bytes to whoever sends on this chain, at once or not at all.
+    pub(crate) fn ship(&self, chain: ChainId, shipment: Shipment) -> bool {
+        let shipper = self.shippers.get(&chain);
+        shipper.is_some_and(|shipper| shipper.try_send(shipment).is_ok())
+    }
+
+    /// Hands endings to the completer, at once or not at all.
+    pub(crate) fn end(&self, ending: Ending) -> bool {
+        self.completer.try_send(ending).is_ok()
     }
 
     /// The store.
@@ -249,6 +362,12 @@ impl Node {
         self.nudged().remove(&lane)
     }
 
+    pub(crate) fn unreached(&self) -> std::sync::MutexGuard<'_, HashMap<ChainId, Duration>> {
+        self.unreached
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn nudged(&self) -> std::sync::MutexGuard<'_, HashSet<LaneId>> {
         self.nudged.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -260,7 +379,7 @@ impl Node {
         }
     }
 
-    fn desk(&self, lane: LaneId) -> usize {
+    pub(crate) fn desk(&self, lane: LaneId) -> usize {
         // Ids count up; a multiplication spreads those of one configuration over the workers.
         let mixed = lane.0.cast_unsigned().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let count = u64::try_from(self.desks.len()).unwrap_or(1);
@@ -282,6 +401,25 @@ impl Node {
         self.in_hand.fetch_add(1, Ordering::Relaxed);
         InHand(Arc::clone(&self.in_hand))
     }
+}
+
+/// Who sends and who follows, for each chain.
+fn outward(
+    node: &Arc<Node>,
+    shipments: Vec<mpsc::Receiver<Shipment>>,
+) -> (Vec<Shipper>, Vec<Follower>) {
+    let Some(port) = node.chain.as_ref().filter(|_| node.has_life()) else {
+        return (vec![], vec![]);
+    };
+    let each = node.chains.iter().zip(shipments).map(|(chain, inbox)| {
+        let (node, port) = (|| Arc::clone(node), || Arc::clone(port));
+        let board = Arc::clone(&node().boards[&chain.id]);
+        (
+            Shipper::new(node(), port(), chain.id, inbox),
+            Follower::new(node(), port(), chain.clone(), board),
+        )
+    });
+    each.unzip()
 }
 
 /// One request that has no answer yet.

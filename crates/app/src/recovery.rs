@@ -1,3 +1,5 @@
-//! What others left undone.
+//! What others left undone, and what the chain undoes.
 
 pub mod adopt;
+mod reorg;
+mod resubmit;

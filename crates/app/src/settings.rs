@@ -3,6 +3,10 @@
 
 use std::time::Duration;
 
+use fencepost_domain::finality::Rule;
+use fencepost_domain::ids::ChainId;
+use fencepost_domain::request::Ceilings;
+
 use crate::ports::{CountMode, Terms};
 
 /// The settings of one node.
@@ -30,6 +34,35 @@ pub struct Settings {
     pub state_timeout: Duration,
     /// How far the chain may be ahead of a lane's cursor before a person must look.
     pub max_jump: u64,
+    /// How many of a lane may be in the nodes' pools and in no block.
+    pub window: usize,
+    /// Whether a request without a gas limit is estimated before it is accepted.
+    pub preflight: bool,
+    /// How long bytes are left alone before they are sent again; none never sends again.
+    pub resubmit_interval: Option<Duration>,
+    /// How long a transaction may be in no block before its receipt is asked for directly.
+    pub stale_receipt_timeout: Duration,
+    /// How many such questions are under way at once.
+    pub receipt_workers: usize,
+    /// Whether each block on top of a transaction's is told.
+    pub publish_confirmations: bool,
+    /// How many missed blocks are walked; beyond that, receipts are asked for directly.
+    pub max_walk: usize,
+}
+
+/// A chain that we send on.
+#[derive(Debug, Clone)]
+pub struct ChainSettings {
+    /// Its id.
+    pub id: ChainId,
+    /// Its configured name.
+    pub name: String,
+    /// When a block is final.
+    pub finality: Rule,
+    /// How often its head is looked at.
+    pub poll_interval: Duration,
+    /// The greatest fees we sign.
+    pub ceilings: Ceilings,
 }
 
 /// What a node does with a request for a lane that another leads.
@@ -55,6 +88,13 @@ impl Default for Settings {
             chain_query: Some(CountMode::Pending),
             state_timeout: Duration::from_secs(30),
             max_jump: 1_000,
+            window: 64,
+            preflight: false,
+            resubmit_interval: Some(Duration::from_secs(60)),
+            stale_receipt_timeout: Duration::from_secs(60),
+            receipt_workers: 10,
+            publish_confirmations: false,
+            max_walk: 1_000,
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Several nodes in one process, on one store, in virtual time: what they answer, and who leads.
+//! Several nodes in one process, on one store, in virtual time: what they answer, who leads, and what
+//! becomes of transactions on a chain that misbehaves.
 
 #![allow(clippy::unwrap_used)] // A test may stop at any surprise.
 
@@ -10,4 +11,10 @@ mod world {
     mod waiting;
     mod cursor;
     mod faults;
+    pub(crate) mod life;
+    mod sending;
+    mod ambiguous;
+    mod reorgs;
+    mod lies;
+    mod takeover;
 }

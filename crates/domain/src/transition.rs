@@ -15,7 +15,7 @@ use alloy_primitives::B256;
 use crate::attempt::{self, Outcome};
 use crate::event::{self, Event};
 use crate::ids::Nonce;
-use crate::state::{Failed, Inclusion, Seen, State, Stuck, Tracking, Why};
+use crate::state::{Block, Failed, Inclusion, Seen, State, Stuck, Tracking, Why};
 
 /// A new state and what it tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +46,8 @@ pub enum Input {
     Mined(Inclusion),
     /// The block under it was replaced.
     Reorged,
+    /// A block more is on top of the one it is in.
+    Covered(Block),
     /// The block it is in is deep enough, and the endpoints agree.
     Final,
     /// Another transaction with this nonce was seen, twice, at depth.
@@ -185,6 +187,15 @@ fn receipt(before: Option<Inclusion>, at: Inclusion) -> Result<Event, Refusal> {
         .block(at.block);
     event.new_fork = before.is_some_and(|before| before.block != at.block);
     Ok(event)
+}
+
+/// Told on top of the block it is in.
+fn covered(at: Inclusion, block: Block) -> Result<Event, Refusal> {
+    if block.number <= at.block.number {
+        return Err(Refusal::Unchanged);
+    }
+    let event = Event::new(event::Kind::Confirmations);
+    Ok(event.hash(Some(at.hash)).block(block))
 }
 
 fn forked(at: Inclusion) -> Event {

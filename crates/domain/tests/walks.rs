@@ -52,6 +52,7 @@ fn input() -> impl Strategy<Value = Input> {
         6 => select(Outcome::ALL).prop_map(Input::Sent),
         6 => inclusion().prop_map(Input::Mined),
         4 => Just(Input::Reorged),
+        2 => inclusion().prop_map(|at| Input::Covered(at.block)),
         3 => Just(Input::Final),
         2 => prop::option::of(hash()).prop_map(Input::Taken),
         2 => prop::option::of(hash()).prop_map(Input::TakenFinal),

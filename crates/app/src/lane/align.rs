@@ -1,89 +1,205 @@
 //! `max(chain, cache, db)`: the cursor in the store is the truth, and the chain is asked whether it
-//! has gone ahead of it. Outside any statement, once for a lane and batch, never for a transaction.
+//! has gone ahead of it. Outside the worker and any statement, once for a lane and time, never for a
+//! transaction: requests of a lane that needs the answer wait for it, those of other lanes do not.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use fencepost_domain::ids::{Lane, Nonce};
+use fencepost_domain::ids::{Lane, LaneId, Nonce};
 use fencepost_domain::nonce::{Alignment, ChainCount, align};
 use fencepost_domain::state::Wait;
-use futures::future::join_all;
 
-use super::work::Works;
+use super::report::Report;
+use super::work::{Work, Works};
 use super::worker::Worker;
 use crate::causes::Causes;
 use crate::lifecycle::accept::Verdict;
 use crate::lifecycle::failed;
 use crate::ports::{
-    Audit, CursorMove, CursorMoved, Held, PageQuery, PauseChange, PauseReason, StoreError,
+    Audit, ChainUnavailable, CursorMove, CursorMoved, Held, PageQuery, PauseChange, PauseReason,
+    StoreError,
 };
 
+/// How soon a chain that did not answer is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
+
+/// When a lane was compared with the chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Aligned {
+    at: Duration,
+    answer: Answer,
+}
+
+/// What became of the question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    Given,
+    /// None, and the lane goes on by its own history.
+    Lacking,
+    /// None, and nobody knows where the account stands.
+    Needed,
+}
+
+/// What a lane needs before it gives nonces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// Nothing.
+    Fresh,
+    /// The chain is asked again, while it goes on.
+    Aging,
+    /// The chain's answer.
+    Stale,
+    /// The chain's answer, and it was asked just now.
+    Lost,
+}
+
 impl Worker {
-    /// Aligns lanes that are new to us, or were not aligned lately.
-    pub(super) async fn align(&mut self, works: &mut Works) {
-        let node = std::sync::Arc::clone(&self.node);
-        let (Some(mode), Some(chain)) = (node.settings.chain_query, &node.chain) else {
+    /// Asks of lanes that are new to us, or were not compared lately. Their work is parked.
+    pub(super) fn align(&mut self, works: &mut Works) {
+        if self.node.settings.chain_query.is_none() || self.node.chain.is_none() {
             return;
-        };
-        let now = node.ticks.ticks();
-        let stale: Vec<(Lane, Held)> = works
-            .values()
-            .filter_map(|work| Some((work.seat.lane, work.held?)))
-            .filter(|(_, held)| self.is_stale(*held, now))
+        }
+        let now = self.node.ticks.ticks();
+        let lanes: Vec<(LaneId, Held, Lane)> = works
+            .iter()
+            .filter_map(|(lane, work)| Some((*lane, work.held?, work.seat.lane)))
             .collect();
-        let counts = join_all(stale.iter().map(|(lane, _)| chain.count(*lane, mode))).await;
-        for ((lane, held), count) in stale.into_iter().zip(counts) {
-            let aligned = match count {
-                Ok(count) => self.align_one(works, lane, held, count, now).await,
-                Err(error) => {
-                    tracing::warn!(error = %Causes(&error), lane = held.lane.0, "the chain cannot be asked");
-                    self.go_on_without(works, lane, held).await
-                }
-            };
-            if let Err(error) = aligned {
-                tracing::warn!(error = %Causes(&error), lane = held.lane.0, "aligning with the chain failed");
-                self.drop_lane(works, held.lane, &failed(&error));
+        for (id, held, lane) in lanes {
+            let standing = self.standing(held, now);
+            if standing == Standing::Fresh {
+                continue;
+            }
+            if standing == Standing::Lost {
+                self.wait_for_chain(works.remove(&id));
+                continue;
+            }
+            if !self.parked.contains_key(&id) {
+                self.count(held, lane);
+                self.parked.insert(id, None);
+            }
+            if standing == Standing::Stale
+                && let Some(work) = works.remove(&id)
+            {
+                self.park(work);
             }
         }
     }
 
-    fn is_stale(&self, held: Held, now: Duration) -> bool {
-        let aligned_at = self
-            .memory
-            .get(&held.lane)
-            .and_then(|known| known.aligned_at);
-        aligned_at.is_none_or(|at| now.saturating_sub(at) >= self.node.settings.state_timeout)
+    fn standing(&self, held: Held, now: Duration) -> Standing {
+        let good_for = self.node.settings.state_timeout;
+        match self.aligned.get(&held.lane) {
+            Some((token, known)) if *token == held.token => {
+                let age = now.saturating_sub(known.at);
+                match known.answer {
+                    Answer::Lacking if age >= ASK_AGAIN => Standing::Aging,
+                    Answer::Needed if age >= ASK_AGAIN => Standing::Stale,
+                    Answer::Needed => Standing::Lost,
+                    Answer::Given if age >= good_for => Standing::Stale,
+                    // Early, so that a busy lane never has to wait for the answer.
+                    Answer::Given if age >= good_for / 2 => Standing::Aging,
+                    Answer::Given | Answer::Lacking => Standing::Fresh,
+                }
+            }
+            Some(_) | None => Standing::Stale,
+        }
+    }
+
+    /// Asks, in a task of its own.
+    fn count(&self, held: Held, lane: Lane) {
+        let (Some(mode), Some(chain)) = (self.node.settings.chain_query, self.node.chain.clone())
+        else {
+            return;
+        };
+        let node = Arc::clone(&self.node);
+        self.node.hand(async move {
+            let count = chain.count(lane, mode).await;
+            node.report(Report::Counted { held, count }).await;
+        });
+    }
+
+    /// Sets a lane's work aside until the chain has answered. What would be too much is told to come
+    /// again.
+    fn park(&mut self, mut work: Work) {
+        let others = self.parked.values().flatten().map(Work::len).sum::<usize>();
+        let place = self.parked.entry(work.seat.id).or_default();
+        match place {
+            None => *place = Some(work),
+            Some(_) if others + work.len() > self.node.settings.worker_queue_max => {
+                work.tell_all(&Verdict::Overloaded);
+            }
+            Some(first) => {
+                first.asks.append(&mut work.asks);
+                first.later.append(&mut work.later);
+                first.drain |= work.drain;
+            }
+        }
+    }
+
+    /// The chain has answered, or not.
+    pub(super) async fn counted(
+        &mut self,
+        held: Held,
+        count: Result<ChainCount, ChainUnavailable>,
+    ) {
+        let mut work = self.parked.remove(&held.lane).flatten();
+        let now = self.node.ticks.ticks();
+        let Some(seat) = self.node.directory.seat_by_id(held.lane) else {
+            return;
+        };
+        // Under another token someone else may have moved the cursor: ask again.
+        let ours = self.node.leases.held(held.lane) == Some(held);
+        if ours {
+            let aligned = match count {
+                Ok(count) => self.align_one(&mut work, seat.lane, held, count, now).await,
+                Err(error) => {
+                    tracing::warn!(error = %Causes(&error), lane = held.lane.0, "the chain cannot be asked where the account stands");
+                    self.go_on_without(&mut work, seat.lane, held, now).await
+                }
+            };
+            if let Err(error) = aligned {
+                tracing::warn!(error = %Causes(&error), lane = held.lane.0, "aligning with the chain failed");
+                self.memory.remove(&held.lane);
+                if let Some(work) = work.take() {
+                    work.tell_all(&failed(&error));
+                }
+            }
+        }
+        self.released.extend(work);
     }
 
     async fn align_one(
         &mut self,
-        works: &mut Works,
+        work: &mut Option<Work>,
         lane: Lane,
         held: Held,
         count: ChainCount,
         now: Duration,
     ) -> Result<(), StoreError> {
-        let Some(cursor) = self.memory.get(&held.lane).map(|memory| memory.cursor) else {
+        let Some(cursor) = self.cursor(lane, held).await? else {
             return Ok(());
         };
-        let has_history = count.highest > cursor && self.has_history(lane, held).await?;
+        let has_history = count.highest > cursor && self.has_history(lane, cursor).await?;
         match align(cursor, count, has_history, self.node.settings.max_jump) {
-            Alignment::Keep => self.aligned(held, cursor, now),
+            Alignment::Keep => self.aligned(held, cursor, now, Answer::Given),
             Alignment::Raise { to, finding } => {
                 if finding {
                     tracing::error!(lane = held.lane.0, %cursor, chain = %to, "the chain is ahead of our cursor: someone else uses this key");
                 }
-                self.raise(works, held, to, now).await?;
+                self.raise(work, held, to, now).await?;
             }
             Alignment::Doubt => {
                 tracing::warn!(lane = held.lane.0, %cursor, chain = %count.highest, "endpoints disagree about the account's count");
-                self.aligned(held, cursor, now);
+                self.aligned(held, cursor, now, Answer::Given);
             }
             Alignment::Jump { to } => {
                 tracing::error!(lane = held.lane.0, %cursor, chain = %to, "the chain is too far ahead of our cursor: the lane is paused");
                 let audit = self.audit("the chain's count is too far ahead of the cursor");
                 let change = PauseChange::Pause(PauseReason::CursorJump);
                 self.node.store.pause(held.lane, change, &audit).await?;
-                self.drop_lane(works, held.lane, &Verdict::Paused(PauseReason::CursorJump));
+                self.memory.remove(&held.lane);
+                if let Some(work) = work.take() {
+                    work.tell_all(&Verdict::Paused(PauseReason::CursorJump));
+                }
             }
         }
         Ok(())
@@ -91,7 +207,7 @@ impl Worker {
 
     async fn raise(
         &mut self,
-        works: &mut Works,
+        work: &mut Option<Work>,
         held: Held,
         to: Nonce,
         now: Duration,
@@ -108,15 +224,13 @@ impl Worker {
             .move_cursor(held.lane, &raise, &audit)
             .await?
         {
-            CursorMoved::Now { to, .. } => self.aligned(held, to, now),
-            CursorMoved::Fenced => {
-                self.fenced(held, "raise");
-                if let Some(work) = works.remove(&held.lane) {
-                    self.again(work.all());
-                }
-            }
+            CursorMoved::Now { to, .. } => self.aligned(held, to, now, Answer::Given),
+            CursorMoved::Fenced => self.fenced(held, "raise"),
             CursorMoved::NotPaused | CursorMoved::Holds(_) | CursorMoved::UnknownLane => {
-                self.drop_lane(works, held.lane, &Verdict::Unavailable);
+                self.memory.remove(&held.lane);
+                if let Some(work) = work.take() {
+                    work.tell_all(&Verdict::Unavailable);
+                }
             }
         }
         Ok(())
@@ -126,24 +240,42 @@ impl Worker {
     /// else knows where it stands, so its requests wait.
     async fn go_on_without(
         &mut self,
-        works: &mut Works,
+        work: &mut Option<Work>,
         lane: Lane,
         held: Held,
+        now: Duration,
     ) -> Result<(), StoreError> {
-        if !self.has_history(lane, held).await?
-            && let Some(work) = works.remove(&held.lane)
-        {
-            for ask in work.all() {
-                ask.queue(&self.node, Wait::Leader);
-            }
+        let Some(cursor) = self.cursor(lane, held).await? else {
+            return Ok(());
+        };
+        if self.has_history(lane, cursor).await? {
+            self.aligned(held, cursor, now, Answer::Lacking);
+        } else {
+            self.aligned(held, cursor, now, Answer::Needed);
+            self.wait_for_chain(work.take());
         }
         Ok(())
     }
 
+    fn wait_for_chain(&self, work: Option<Work>) {
+        for ask in work.into_iter().flat_map(Work::all) {
+            ask.queue(&self.node, Wait::Leader);
+        }
+    }
+
+    /// The cursor, as we remember it or as the store says.
+    async fn cursor(&self, lane: Lane, held: Held) -> Result<Option<Nonce>, StoreError> {
+        let known = self.memory.get(&held.lane);
+        if let Some(memory) = known.filter(|memory| memory.token == held.token) {
+            return Ok(Some(memory.cursor));
+        }
+        let view = self.node.store.lane(lane).await?;
+        Ok(view.map(|view| view.next_nonce))
+    }
+
     /// Whether the lane has given a nonce. What only waits in it says nothing about the chain.
-    async fn has_history(&self, lane: Lane, held: Held) -> Result<bool, StoreError> {
-        let memory = self.memory.get(&held.lane);
-        if memory.is_none_or(|memory| memory.cursor == Nonce::ZERO) {
+    async fn has_history(&self, lane: Lane, cursor: Nonce) -> Result<bool, StoreError> {
+        if cursor == Nonce::ZERO {
             return Ok(false);
         }
         let newest = PageQuery {
@@ -154,10 +286,12 @@ impl Worker {
         Ok(!self.node.store.page(&newest).await?.is_empty())
     }
 
-    fn aligned(&mut self, held: Held, cursor: Nonce, now: Duration) {
-        if let Some(memory) = self.memory.get_mut(&held.lane) {
-            memory.cursor = cursor;
-            memory.aligned_at = Some(now);
+    fn aligned(&mut self, held: Held, cursor: Nonce, now: Duration, answer: Answer) {
+        let known = Aligned { at: now, answer };
+        self.aligned.insert(held.lane, (held.token, known));
+        let memory = self.memory.get_mut(&held.lane);
+        if let Some(memory) = memory.filter(|memory| memory.token == held.token) {
+            memory.cursor = memory.cursor.max(cursor);
         }
     }
 

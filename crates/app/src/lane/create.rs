@@ -1,8 +1,9 @@
 //! Storing the requests of a turn with their nonces, all lanes in one statement.
 
 use fencepost_domain::ids::Nonce;
-use fencepost_domain::state::Wait;
+use fencepost_domain::state::{Kind, Wait};
 
+use super::track::Entry;
 use super::work::{Ask, Work, Works};
 use super::worker::Worker;
 use crate::causes::Causes;
@@ -65,6 +66,7 @@ impl Worker {
                                 self.node.leases.keep(batch.held, sent);
                             }
                             self.advance(batch.held, next_nonce, more_free);
+                            self.track(&work, &txs, batch.held);
                             tell_stored(work.asks, txs, batch.held);
                         }
                         LaneCreated::Refused(why) => {
@@ -74,6 +76,23 @@ impl Worker {
                 }
             }
             Err(error) => self.uncreated(works, rows, error).await,
+        }
+    }
+
+    /// What has got its nonce is to be signed and sent.
+    fn track(&mut self, work: &Work, answers: &[Stored], held: Held) {
+        let track = self.tracks.get_mut(&held.lane);
+        let Some(track) = track.filter(|track| track.held == held) else {
+            return;
+        };
+        for (ask, answer) in work.asks.iter().zip(answers) {
+            if let Stored::New { nonce, at } = answer {
+                let state = with_nonce(&ask.tx, *nonce);
+                let record = stored(ask.seat, &ask.tx, state, held.token, *at);
+                if record.kind != Kind::Reserved {
+                    track.add(*nonce, Entry::new(record));
+                }
+            }
         }
     }
 

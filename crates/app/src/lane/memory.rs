@@ -20,20 +20,17 @@ pub(crate) struct Memory {
     pub(crate) free: Vec<Nonce>,
     /// Something may wait in the lane's queue.
     pub(crate) waiting: bool,
-    /// When the chain was last asked.
-    pub(crate) aligned_at: Option<Duration>,
     /// Until when the lane's queue is left alone while nobody asks.
     pub(crate) rests_until: Duration,
 }
 
 impl Memory {
-    fn of(view: LaneView, held: Held, aligned_at: Option<Duration>) -> Self {
+    fn of(view: LaneView, held: Held) -> Self {
         Self {
             token: held.token,
             cursor: view.next_nonce,
             free: view.free,
             waiting: view.queued > 0,
-            aligned_at,
             rests_until: Duration::ZERO,
         }
     }
@@ -56,7 +53,8 @@ impl Worker {
             // An old count of the chain still takes part in the maximum: the cursor was raised to it.
             match view {
                 Ok(Some(view)) => {
-                    self.memory.insert(held.lane, Memory::of(view, held, None));
+                    self.begin_track(held, &view);
+                    self.memory.insert(held.lane, Memory::of(view, held));
                 }
                 Ok(None) => self.drop_lane(
                     works,

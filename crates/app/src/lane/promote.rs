@@ -15,7 +15,7 @@ use crate::lifecycle::accept::Verdict;
 use crate::lifecycle::failed;
 use crate::ports::{
     Held, LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneRefusal, Move, READ_LIMIT_MAX,
-    Record, StoreError, WRITE_LIMIT_MAX,
+    Record, StoreError, Stored, WRITE_LIMIT_MAX,
 };
 
 /// How many of a queue are looked at, at least.
@@ -249,12 +249,24 @@ impl Worker {
                     self.node.leases.keep(promotion.held, sent);
                     self.node.meters.batch(txs.len());
                     self.advance(promotion.held, next_nonce, more_free);
+                    self.unlearn(promotion.held, &txs);
                     if more {
                         self.drain_again(promotion.held.lane);
                     }
                 }
                 LaneCreated::Refused(why) => self.unpromoted(works, promotion.held, why).await,
             }
+        }
+    }
+
+    /// What has got its nonce is read when its turn to be signed comes.
+    fn unlearn(&mut self, held: Held, txs: &[Stored]) {
+        let lowest = txs.iter().filter_map(|tx| match tx {
+            Stored::New { nonce, .. } => Some(*nonce),
+            Stored::Known(_) | Stored::Conflict(_) => None,
+        });
+        if let (Some(lowest), Some(track)) = (lowest.min(), self.tracks.get_mut(&held.lane)) {
+            track.unlearn_from(lowest);
         }
     }
 

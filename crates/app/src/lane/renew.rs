@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::causes::Causes;
 use crate::node::Node;
 use crate::ports::{Beat, Held, Renewed, StoreError, WRITE_LIMIT_MAX};
+use crate::settings::ChainSettings;
 
 /// Above so many lanes, those that nobody uses are given up instead of renewed: one statement
 /// renews them all, and must stay small.
@@ -47,7 +48,12 @@ impl Node {
 
     /// Says that we live, and learns who else does.
     pub async fn beat(&self) {
-        let chains: Vec<_> = self.chains.iter().map(|(chain, _)| *chain).collect();
+        let usable = |chain: &ChainSettings| {
+            let port = self.chain.as_ref();
+            port.is_none_or(|port| port.is_usable(chain.id))
+        };
+        let chains = self.chains.iter().filter(|chain| usable(chain));
+        let chains: Vec<_> = chains.map(|chain| chain.id).collect();
         match self.store.beat(&self.holder, &chains).await {
             Ok(Beat::Alive(peers)) => self.set_living(peers),
             Ok(Beat::Ghost(later)) => self.become_ghost(later),
@@ -75,6 +81,45 @@ impl Node {
             }
         }
         self.release(&idle).await
+    }
+
+    /// Gives up the lanes of chains that we have not reached for as long as a lease lasts, while another
+    /// node does: there they can go on.
+    pub async fn release_unreached(&self) -> Result<(), StoreError> {
+        let Some(port) = &self.chain else {
+            return Ok(());
+        };
+        let now = self.ticks.ticks();
+        let mut lost = Vec::new();
+        for chain in &self.chains {
+            let mut unreached = self.unreached();
+            if port.is_usable(chain.id) {
+                unreached.remove(&chain.id);
+                continue;
+            }
+            let since = *unreached.entry(chain.id).or_insert(now);
+            drop(unreached);
+            let elsewhere = self
+                .living()
+                .iter()
+                .any(|peer| peer.node != self.holder.node && peer.chains.contains(&chain.id));
+            if elsewhere && now.saturating_sub(since) >= self.settings.lease.duration {
+                lost.push(chain.id);
+            }
+        }
+        let on_lost = |held: &Held| {
+            let seat = self.directory.seat_by_id(held.lane);
+            seat.is_some_and(|seat| lost.contains(&seat.lane.chain))
+        };
+        let held: Vec<Held> = self.leases.all().into_iter().filter(on_lost).collect();
+        if !held.is_empty() {
+            let lanes = held.len();
+            tracing::error!(
+                lanes,
+                "no endpoint of their chain answers here: these lanes are left to another node"
+            );
+        }
+        self.release(&held).await
     }
 
     /// Gives everything up, so that others need not wait for our leases to run out.

@@ -83,6 +83,11 @@ pub(crate) struct Work {
 }
 
 impl Work {
+    /// How many requests.
+    pub(crate) fn len(&self) -> usize {
+        self.asks.len() + self.later.len()
+    }
+
     pub(crate) fn tell_all(self, verdict: &Verdict) {
         for ask in self.all() {
             ask.tell(verdict.clone());
@@ -111,8 +116,12 @@ pub(crate) type Works = BTreeMap<LaneId, Work>;
 
 /// Sorts jobs by lane. Requests that nobody waits for any more are dropped, those that were routed
 /// too often are told to come again.
-pub(crate) fn sort(node: &Node, jobs: Vec<Job>) -> Works {
+pub(crate) fn sort(node: &Node, first: Vec<Work>, jobs: Vec<Job>) -> Works {
     let mut works = Works::new();
+    // Those that have waited for an answer come before what has come in meanwhile.
+    for work in first {
+        works.insert(work.seat.id, work);
+    }
     for job in jobs {
         match job {
             Job::Create(ask) if ask.is_given_up() => {}

@@ -62,11 +62,17 @@ impl Move {
     /// The move that a decision makes of a record.
     #[must_use]
     pub fn of(record: &Record, transition: Transition) -> Self {
+        Self::on(record.tx, record.version, &record.state, transition)
+    }
+
+    /// The same, of what is known of a record.
+    #[must_use]
+    pub fn on(tx: TxId, version: Version, from: &State, transition: Transition) -> Self {
         Self {
-            tx: record.tx,
-            version: record.version,
-            from: (record.state.name(), record.state.sub()),
-            held_nonce: record.state.nonce().is_some(),
+            tx,
+            version,
+            from: (from.name(), from.sub()),
+            held_nonce: from.nonce().is_some(),
             to: transition.to,
             event: transition.event,
             attempt: None,

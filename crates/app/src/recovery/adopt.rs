@@ -5,11 +5,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencepost_domain::ids::{LaneId, NodeId};
+use fencepost_domain::ids::{ChainId, LaneId, NodeId};
 use fencepost_domain::keccak256;
 
 use crate::node::Node;
-use crate::ports::{Acquired, Bid, READ_LIMIT_MAX, StoreError};
+use crate::ports::{Acquired, Bid, LaneView, READ_LIMIT_MAX, StoreError};
 
 /// How long a node waits for the one whose turn it is. Shorter, and all jump at once; longer, and a
 /// node that has just died keeps lanes waiting.
@@ -27,6 +27,13 @@ pub struct Adopter {
     sweep: HashSet<LaneId>,
     orphans_after: Option<LaneId>,
     queued_after: Option<LaneId>,
+    /// Where the search for what an earlier start of ours led is, until it is over.
+    inherits: Option<Inherits>,
+}
+
+/// How far the search for what an earlier start led is.
+struct Inherits {
+    after: Option<LaneId>,
 }
 
 impl Adopter {
@@ -39,13 +46,52 @@ impl Adopter {
             sweep: HashSet::new(),
             orphans_after: None,
             queued_after: None,
+            inherits: Some(Inherits { after: None }),
         }
     }
 
     /// One pass over a page of each.
     pub async fn pass(&mut self) -> Result<(), StoreError> {
+        self.inherit().await?;
         self.adopt().await?;
         self.nudge().await
+    }
+
+    /// What an earlier start of ours led is ours at once: that process is gone, so nobody needs to wait
+    /// for its leases to run out.
+    async fn inherit(&mut self) -> Result<(), StoreError> {
+        let Some(Inherits { after }) = self.inherits else {
+            return Ok(());
+        };
+        let page = self.node.store.lanes(after, READ_LIMIT_MAX).await?;
+        let holder = &self.node.holder;
+        let earlier = |view: &&LaneView| {
+            let leader = view.leader.as_ref();
+            leader.is_some_and(|leader| {
+                leader.node == holder.node && leader.incarnation < holder.incarnation
+            })
+        };
+        let known = |view: &&LaneView| self.node.directory.seat_by_id(view.id).is_some();
+        let bids: Vec<Bid> = page
+            .iter()
+            .filter(known)
+            .filter(earlier)
+            .map(|view| Bid {
+                lane: view.id,
+                fresh: false,
+            })
+            .collect();
+        if !bids.is_empty() {
+            for (bid, answer) in bids.iter().zip(self.node.bid(&bids).await?) {
+                if let Acquired::Leading(_) = answer {
+                    self.adopted(bid.lane);
+                }
+            }
+        }
+        let last = page.last().map(|view| view.id);
+        let more = next_page(last, page.len());
+        self.inherits = more.map(|after| Inherits { after: Some(after) });
+        Ok(())
     }
 
     async fn adopt(&mut self) -> Result<(), StoreError> {
@@ -64,7 +110,7 @@ impl Adopter {
         let mut mine = Vec::new();
         for orphan in page {
             let known = self.node.directory.seat_by_id(orphan.id).is_some();
-            if known && self.is_my_turn(orphan.id) {
+            if known && self.is_my_turn(orphan.id, orphan.lane.chain) {
                 mine.push(Bid {
                     lane: orphan.id,
                     fresh: false,
@@ -97,12 +143,16 @@ impl Adopter {
         self.node.nudge(lane);
     }
 
-    fn is_my_turn(&mut self, lane: LaneId) -> bool {
+    fn is_my_turn(&mut self, lane: LaneId, chain: ChainId) -> bool {
         let now = self.node.ticks.ticks();
         let since = *self.seen.entry(lane).or_insert(now);
         let living = self.node.living();
+        // A node that cannot reach the chain can do nothing for the lane, unless nobody can.
+        let reaching = living.iter().filter(|peer| peer.chains.contains(&chain));
+        let any = reaching.clone().next().is_some();
         let first = living
             .iter()
+            .filter(|peer| !any || peer.chains.contains(&chain))
             .map(|peer| &peer.node)
             .max_by_key(|node| weight(node, lane));
         let ours = first.is_none_or(|node| *node == self.node.holder.node);

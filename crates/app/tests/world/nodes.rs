@@ -11,10 +11,11 @@ use fencepost_app::lifecycle::accept::{Origin, Verdict};
 use fencepost_app::meters::Meters;
 use fencepost_app::node::{Node, Parts};
 use fencepost_app::ports::{
-    Body, Chain, Clock, Holder, NewTx, Peers, Record, Store, Ticks, Unforwarded,
+    Body, Chain, Clock, Holder, NewTx, Peers, Record, Signer, Store, Ticks, Unforwarded,
 };
-use fencepost_app::settings::Settings;
+use fencepost_app::settings::{ChainSettings, Settings};
 use fencepost_domain::Address;
+use fencepost_domain::finality::Rule;
 use fencepost_domain::ids::{ChainId, Lane, NodeId, RequestId, TxId};
 use fencepost_domain::request::{Ceilings, Draft, Payload};
 use fencepost_sqlite::SqliteStore;
@@ -74,6 +75,9 @@ pub(crate) struct World {
     wires: Arc<Wires>,
     pub(crate) settings: Settings,
     pub(crate) chain: Option<Arc<dyn Chain>>,
+    pub(crate) signer: Option<Arc<dyn Signer>>,
+    pub(crate) main: ChainSettings,
+    pub(crate) lanes: Vec<Lane>,
     pub(crate) max_in_flight: Option<usize>,
 }
 
@@ -95,6 +99,19 @@ pub(crate) fn lane(n: u8) -> Lane {
     }
 }
 
+fn main() -> ChainSettings {
+    ChainSettings {
+        id: ChainId::new(1).unwrap(),
+        name: "main".to_owned(),
+        finality: Rule::Confirmations(3),
+        poll_interval: Duration::from_millis(500),
+        ceilings: Ceilings {
+            max_fee: 1_000,
+            max_priority_fee: 100,
+        },
+    }
+}
+
 impl World {
     pub(crate) fn new() -> Self {
         let settings = Settings {
@@ -112,6 +129,9 @@ impl World {
             wires: Arc::default(),
             settings,
             chain: None,
+            signer: None,
+            main: main(),
+            lanes: (1..=LANES).map(lane).collect(),
             max_in_flight: None,
         }
     }
@@ -123,13 +143,15 @@ impl World {
         let sound = Arc::clone(&self.store) as Arc<dyn Store>;
         let store = self.seen.clone().unwrap_or(sound);
         let incarnation = store.join(&id, &url).await.unwrap();
-        let lanes: Vec<_> = (1..=LANES).map(|n| (lane(n), self.max_in_flight)).collect();
+        let lanes = self.lanes.iter().map(|lane| (*lane, self.max_in_flight));
+        let lanes: Vec<_> = lanes.collect();
         let directory = Directory::open(&*store, &lanes).await.unwrap();
         let mut registry = Registry::default();
         let crew = Node::assemble(Parts {
             settings: self.settings.clone(),
             store,
             chain: self.chain.clone(),
+            signer: self.signer.clone(),
             peers: Arc::clone(&self.wires) as Arc<dyn Peers>,
             clock: Arc::clone(&self.hands) as Arc<dyn Clock>,
             ticks: Arc::clone(&self.hands) as Arc<dyn Ticks>,
@@ -138,7 +160,7 @@ impl World {
                 incarnation,
             },
             url: url.clone(),
-            chains: vec![(ChainId::new(1).unwrap(), "main".to_owned())],
+            chains: vec![self.main.clone()],
             directory,
             meters: Meters::register(&mut registry),
         });

@@ -20,7 +20,7 @@ impl Allocated {
             Input::Stick(why) => stick(self.nonce, self.newest(), why),
             // With a nonce given, `notAfter` no longer counts, and only a CANCEL attempt ends it.
             Input::Allocate(_) | Input::Expire | Input::Cancel => Err(Refusal::HasNonce),
-            Input::Reorged | Input::Final => Err(Refusal::NotMined),
+            Input::Reorged | Input::Covered(_) | Input::Final => Err(Refusal::NotMined),
             // The end of a taken nonce is told only after its beginning.
             Input::TakenFinal(_) | Input::Clear => Err(Refusal::NotStuck),
             Input::Submit(_) | Input::Recycle => Err(Refusal::NotLent),

@@ -18,6 +18,7 @@ pub(super) const fn only_reorg(input: &Input) -> Result<(), Refusal> {
         | Input::Sign(..)
         | Input::Sent(_)
         | Input::Mined(_)
+        | Input::Covered(_)
         | Input::Final
         | Input::Taken(_)
         | Input::TakenFinal(_)

@@ -4,10 +4,10 @@
 use alloy_primitives::B256;
 
 use super::ended::only_reorg;
-use super::{Input, Outlook, Refusal, Transition, another, forked, receipt};
+use super::{Input, Outlook, Refusal, Transition, another, covered, forked, receipt};
 use crate::attempt;
 use crate::event::{self, Event};
-use crate::state::{Inclusion, Lent, Recyclable, Reserved, State, Submitted, Used};
+use crate::state::{Block, Inclusion, Lent, Recyclable, Reserved, State, Submitted, Used};
 
 impl Reserved {
     pub(super) fn apply(self, input: Input) -> Outlook {
@@ -22,7 +22,7 @@ impl Reserved {
             })),
             // Its holder has named nothing that could be in a block.
             Input::Mined(_) => Err(Refusal::Unsigned),
-            Input::Reorged | Input::Final => Err(Refusal::NotMined),
+            Input::Reorged | Input::Covered(_) | Input::Final => Err(Refusal::NotMined),
             Input::Allocate(_) | Input::Expire | Input::Cancel => Err(Refusal::HasNonce),
             Input::Clear => Err(Refusal::NotStuck),
             Input::Reject
@@ -57,6 +57,7 @@ impl Submitted {
         match input {
             Input::Mined(at) => self.mined(at),
             Input::Reorged => self.reorged(),
+            Input::Covered(block) => self.cover(block),
             Input::Final => self.finish(),
             Input::TakenFinal(foreign) => self.taken_final(foreign),
             Input::Submit(hash) => Err(named_again(self.hash, hash)),
@@ -98,6 +99,12 @@ impl Submitted {
             ..self
         };
         Ok(Transition::new(State::Submitted(to), forked(at)))
+    }
+
+    fn cover(self, block: Block) -> Outlook {
+        let at = self.inclusion().ok_or(Refusal::NotMined)?;
+        let event = covered(at, block)?;
+        Ok(Transition::new(State::Submitted(self), event))
     }
 
     /// How the execution went is its holder's concern: the nonce is used either way.

@@ -16,6 +16,7 @@ impl Queued {
             | Input::Sent(_)
             | Input::Mined(_)
             | Input::Reorged
+            | Input::Covered(_)
             | Input::Final
             | Input::Taken(_)
             | Input::TakenFinal(_)

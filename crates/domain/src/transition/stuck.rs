@@ -25,7 +25,7 @@ impl Stuck {
             Input::Clear => Ok(self.clear()),
             Input::Reject => self.reject(),
             Input::Allocate(_) | Input::Expire | Input::Cancel => Err(Refusal::HasNonce),
-            Input::Reorged | Input::Final => Err(Refusal::NotMined),
+            Input::Reorged | Input::Covered(_) | Input::Final => Err(Refusal::NotMined),
             Input::Submit(_) | Input::Recycle => Err(Refusal::NotLent),
         }
     }

@@ -3,11 +3,12 @@
 use alloy_primitives::B256;
 
 use super::{
-    Input, Outlook, Refusal, Transition, forked, mined, signable, signed, stick, submitted, taken,
+    Input, Outlook, Refusal, Transition, covered, forked, mined, signable, signed, stick,
+    submitted, taken,
 };
 use crate::attempt::{self, Outcome};
 use crate::event::{self, Event};
-use crate::state::{Confirmed, Failed, Inclusion, Seen, State, Tracking, Verdict};
+use crate::state::{Block, Confirmed, Failed, Inclusion, Seen, State, Tracking, Verdict};
 
 impl Tracking {
     pub(super) fn apply(self, input: Input) -> Outlook {
@@ -16,6 +17,7 @@ impl Tracking {
             Input::Sent(outcome) => Ok(self.sent(outcome)),
             Input::Mined(at) => self.mined(at),
             Input::Reorged => self.reorged(),
+            Input::Covered(block) => self.cover(block),
             Input::Final => self.finish(),
             Input::Taken(foreign) => {
                 let hash = self.unmined()?;
@@ -83,6 +85,12 @@ impl Tracking {
             ..self
         };
         Ok(Transition::new(State::Tracking(to), forked(at)))
+    }
+
+    fn cover(self, block: Block) -> Outlook {
+        let at = self.inclusion().ok_or(Refusal::NotMined)?;
+        let event = covered(at, block)?;
+        Ok(Transition::new(State::Tracking(self), event))
     }
 
     /// Only a confirmed block ends a transaction, and the attempt in it decides how.

@@ -114,6 +114,10 @@ pub(crate) fn happening(input: &Input) -> (&'static str, &'static str) {
             "block replaced",
             "the block it was in is no longer on the chain",
         ),
+        Input::Covered(_) => (
+            "block on top",
+            "a block more is on top of the one it is in, and confirmations are published",
+        ),
         Input::Final => (
             "block final",
             "the block it is in is deep enough, and the endpoints agree",

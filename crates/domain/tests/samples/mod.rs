@@ -208,6 +208,8 @@ pub(crate) fn inputs() -> Vec<(String, Input)> {
         }
     }
     add("reorged".into(), Input::Reorged);
+    let top = included(attempt::Kind::Original, Execution::Success, 101).block;
+    add("covered".into(), Input::Covered(top));
     add("final".into(), Input::Final);
     let thieves = [
         ("unknown", None),

@@ -17,8 +17,9 @@ use fencepost_app::ports::{
     Clock, Holder, NewTx, PageQuery, Peers, Record, Store, Terms, Ticks, Unforwarded, Watched,
     Watcher,
 };
-use fencepost_app::settings::Settings;
+use fencepost_app::settings::{ChainSettings, Settings};
 use fencepost_domain::Address;
+use fencepost_domain::finality::Rule;
 use fencepost_domain::ids::{ChainId, Lane, NodeId};
 use fencepost_domain::request::Ceilings;
 use fencepost_http::{Access, Api, ChainInfo, Limits, Secret, router};
@@ -132,6 +133,7 @@ impl World {
             directory: Directory::open(&*self.store, &lanes).await.unwrap(),
             store,
             chain: None,
+            signer: None,
             peers: Arc::clone(&self.peers),
             clock: Arc::clone(&self.hands) as Arc<dyn Clock>,
             ticks: Arc::clone(&self.hands) as Arc<dyn Ticks>,
@@ -143,7 +145,13 @@ impl World {
             chains: self
                 .infos()
                 .iter()
-                .map(|info| (info.id, info.name.clone()))
+                .map(|info| ChainSettings {
+                    id: info.id,
+                    name: info.name.clone(),
+                    finality: Rule::Confirmations(3),
+                    poll_interval: Duration::from_secs(1),
+                    ceilings: info.ceilings,
+                })
                 .collect(),
             meters: Meters::register(&mut registry),
         });

@@ -1,0 +1,93 @@
+//! What a worker is told of things that went on outside it: signing, sending, looking. It wrote none
+//! of it down yet, and what comes from under an old token is void.
+
+use fencepost_domain::attempt::Attempt;
+use fencepost_domain::ids::{LaneId, Nonce};
+use fencepost_domain::rejection::Reply;
+
+use crate::lifecycle::follow::Sight;
+use crate::lifecycle::follow::board::Whose;
+use crate::lifecycle::sign::Unfilled;
+use crate::ports::{ChainUnavailable, Held, LaneMoved, Move, Receipt, StoreError};
+use fencepost_domain::nonce::ChainCount;
+
+/// Something happened outside.
+#[derive(Debug)]
+pub(crate) enum Report {
+    /// Bytes were signed, or not.
+    Signed {
+        held: Held,
+        results: Vec<(Nonce, Result<Attempt, Unfilled>)>,
+    },
+    /// Bytes were sent: the number of the attempt, and what came of it.
+    Sent {
+        held: Held,
+        replies: Vec<(Nonce, u32, Reply)>,
+    },
+    /// Bytes were not sent: we could no longer believe that the lane is ours.
+    Unsent { held: Held, nonces: Vec<Nonce> },
+    /// Receipts were asked for directly.
+    Asked {
+        held: Held,
+        nonces: Vec<Nonce>,
+        receipts: Result<Vec<Receipt>, ChainUnavailable>,
+    },
+    /// The follower saw something.
+    Seen {
+        lane: LaneId,
+        sights: Vec<(Whose, Sight)>,
+    },
+    /// The follower may have missed something.
+    LookAgain(LaneId),
+    /// Moves that the feed tells were written, or not.
+    Ended {
+        held: Held,
+        moves: Vec<(Nonce, Move)>,
+        answer: Result<LaneMoved, Ungiven>,
+    },
+    /// The chain was asked how far an account is.
+    Counted {
+        held: Held,
+        count: Result<ChainCount, ChainUnavailable>,
+    },
+}
+
+/// Why a completing statement gave no answer for a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ungiven {
+    /// Nothing was written.
+    Nothing,
+    /// It may have been written, or may be yet.
+    Unknown,
+}
+
+impl From<&StoreError> for Ungiven {
+    fn from(error: &StoreError) -> Self {
+        match error {
+            StoreError::OutcomeUnknown(_) => Self::Unknown,
+            StoreError::Unavailable(_)
+            | StoreError::Busy(_)
+            | StoreError::Full(_)
+            | StoreError::Invalid(_)
+            | StoreError::Constraint(_)
+            | StoreError::Corrupt(_)
+            | StoreError::Unfit(_)
+            | StoreError::InUse(_) => Self::Nothing,
+        }
+    }
+}
+
+impl Report {
+    /// Which lane it is about.
+    pub(crate) const fn lane(&self) -> LaneId {
+        match self {
+            Self::Signed { held, .. }
+            | Self::Sent { held, .. }
+            | Self::Unsent { held, .. }
+            | Self::Asked { held, .. }
+            | Self::Ended { held, .. }
+            | Self::Counted { held, .. } => held.lane,
+            Self::Seen { lane, .. } | Self::LookAgain(lane) => *lane,
+        }
+    }
+}

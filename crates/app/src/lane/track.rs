@@ -1,0 +1,360 @@
+//! What a leader has in mind of a lane's transactions that have not ended: enough to decide what is
+//! signed, sent and asked for next. Good under one token; read from the store whenever in doubt.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use fencepost_domain::attempt;
+use fencepost_domain::ids::{Nonce, TxId, Version};
+use fencepost_domain::request::Payload;
+use fencepost_domain::state::{
+    Allocated, Block, Inclusion, Kind, Seen, Signing, State, Stuck, Tracking, Why,
+};
+use fencepost_domain::{B256, Bytes};
+
+use crate::directory::Seat;
+use crate::ports::{Held, Record, StoredAttempt};
+
+/// How many transactions in no block are kept in mind for each place in the window; what is beyond
+/// is read when its time comes. Too few reads often, too many keeps whole backlogs in memory.
+const AHEAD: usize = 4;
+
+/// One transaction that has not ended.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) tx: TxId,
+    pub(crate) version: Version,
+    pub(crate) state: State,
+    pub(crate) kind: Kind,
+    /// What is to be executed; forgotten once bytes are stored.
+    pub(crate) payload: Option<Payload>,
+    /// All bytes that were ever stored, the newest last.
+    pub(crate) attempts: Vec<Known>,
+    /// The newest bytes themselves, while they may have to be sent.
+    pub(crate) raw: Option<Bytes>,
+    /// What is under way.
+    pub(crate) busy: Busy,
+    /// The newest bytes are to be sent at the next opportunity.
+    pub(crate) to_send: bool,
+    /// Every endpoint has refused the newest bytes: what is behind them waits.
+    pub(crate) refused: bool,
+    /// How often sending or signing failed in a row.
+    pub(crate) failures: u32,
+    /// Nothing is tried again before this.
+    pub(crate) due_at: Duration,
+    /// When its receipts were last asked for, or its bytes sent.
+    pub(crate) asked_at: Option<Duration>,
+    /// The block that is final with it inside, once that is known.
+    pub(crate) final_in: Option<Block>,
+}
+
+/// Bytes that were stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) n: u32,
+    pub(crate) hash: B256,
+    pub(crate) kind: attempt::Kind,
+}
+
+/// What is under way with a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Busy {
+    No,
+    Signing,
+    Sending,
+    /// With the completer: its row is about to move.
+    Ending,
+}
+
+/// What a transaction needs next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// Bytes.
+    Sign,
+    /// A block with it inside.
+    Block,
+    /// More blocks on top, or a person.
+    Nothing,
+}
+
+impl Entry {
+    pub(crate) fn new(record: Record) -> Self {
+        Self {
+            tx: record.tx,
+            version: record.version,
+            state: record.state,
+            kind: record.kind,
+            payload: record.payload,
+            attempts: vec![],
+            raw: None,
+            busy: Busy::No,
+            to_send: false,
+            refused: false,
+            failures: 0,
+            due_at: Duration::ZERO,
+            asked_at: None,
+            final_in: None,
+        }
+    }
+
+    /// With bytes that the store has for it, in their order.
+    pub(crate) fn stored(&mut self, stored: StoredAttempt) {
+        self.payload = None;
+        self.attempts.push(Known {
+            n: stored.n,
+            hash: stored.attempt.hash,
+            kind: stored.attempt.kind,
+        });
+        self.raw = Some(stored.attempt.raw);
+    }
+
+    pub(crate) fn inclusion(&self) -> Option<Inclusion> {
+        match &self.state {
+            State::Tracking(Tracking {
+                seen: Seen::Mined(at),
+                ..
+            }) => Some(*at),
+            State::Tracking(Tracking {
+                seen: Seen::Broadcast | Seen::Ambiguous | Seen::Reorged,
+                ..
+            })
+            | State::Queued(_)
+            | State::Allocated(_)
+            | State::Stuck(_)
+            | State::Confirmed(_)
+            | State::Failed(_)
+            | State::Reserved(_)
+            | State::Submitted(_)
+            | State::Used(_)
+            | State::Recyclable(_) => None,
+        }
+    }
+
+    pub(crate) fn need(&self) -> Need {
+        match &self.state {
+            State::Allocated(Allocated {
+                bytes: Signing::Unsigned,
+                ..
+            })
+            | State::Stuck(Stuck {
+                hash: None,
+                why: Why::SignerError | Why::Gap | Why::NoFunds,
+                ..
+            }) => Need::Sign,
+            State::Allocated(_) | State::Stuck(Stuck { hash: Some(_), .. }) => Need::Block,
+            State::Tracking(_) if self.inclusion().is_none() => Need::Block,
+            State::Tracking(_)
+            | State::Stuck(_)
+            | State::Queued(_)
+            | State::Confirmed(_)
+            | State::Failed(_)
+            | State::Reserved(_)
+            | State::Submitted(_)
+            | State::Used(_)
+            | State::Recyclable(_) => Need::Nothing,
+        }
+    }
+
+    pub(crate) fn attempt(&self, hash: B256) -> Option<Known> {
+        self.attempts
+            .iter()
+            .copied()
+            .find(|known| known.hash == hash)
+    }
+}
+
+/// How far a lane's transactions are in mind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// All of them.
+    All,
+    /// Those below this nonce; there may be more above.
+    Below(Nonce),
+}
+
+/// What is under way outside the worker: of each kind one thing for a lane at a time, so that its order is
+/// kept and a slow one holds up nobody else.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tasks {
+    pub(crate) signing: bool,
+    pub(crate) sending: bool,
+    pub(crate) asking: bool,
+}
+
+/// The transactions of one lane.
+#[derive(Debug)]
+pub(crate) struct Track {
+    pub(crate) seat: Seat,
+    pub(crate) held: Held,
+    entries: BTreeMap<Nonce, Entry>,
+    /// Those in no block. Most of a busy lane's entries are in one, and wait for more on top.
+    unmined: BTreeSet<Nonce>,
+    reach: Reach,
+    window: usize,
+    pub(crate) tasks: Tasks,
+    /// The newest that have ended are on the chain's board.
+    pub(crate) knows_ended: bool,
+    /// Nothing is signed or sent before this.
+    pub(crate) rests_until: Duration,
+    /// Since when the key has failed.
+    pub(crate) failing_since: Option<Duration>,
+}
+
+impl Track {
+    /// A lane in which nothing is unfinished, or of which nothing was read.
+    pub(crate) fn new(seat: Seat, held: Held, window: usize, is_empty: bool) -> Self {
+        Self {
+            seat,
+            held,
+            entries: BTreeMap::new(),
+            unmined: BTreeSet::new(),
+            reach: if is_empty {
+                Reach::All
+            } else {
+                Reach::Below(Nonce::ZERO)
+            },
+            window: window.max(1),
+            tasks: Tasks::default(),
+            knows_ended: false,
+            rests_until: Duration::ZERO,
+            failing_since: None,
+        }
+    }
+
+    /// A transaction that has just got its nonce. One that is too far ahead is read when its time
+    /// comes.
+    pub(crate) fn add(&mut self, nonce: Nonce, entry: Entry) {
+        let room = self.unmined.len() < self.window * AHEAD;
+        match self.reach {
+            Reach::All if room => {
+                self.insert(nonce, entry);
+            }
+            Reach::All => self.reach = Reach::Below(nonce),
+            Reach::Below(limit) if nonce < limit => {
+                self.insert(nonce, entry);
+            }
+            Reach::Below(_) => {}
+        }
+    }
+
+    pub(crate) fn insert(&mut self, nonce: Nonce, entry: Entry) {
+        if entry.inclusion().is_none() {
+            self.unmined.insert(nonce);
+        }
+        self.entries.insert(nonce, entry);
+    }
+
+    pub(crate) fn remove(&mut self, nonce: Nonce) -> Option<Entry> {
+        self.unmined.remove(&nonce);
+        self.entries.remove(&nonce)
+    }
+
+    pub(crate) fn get(&self, nonce: Nonce) -> Option<&Entry> {
+        self.entries.get(&nonce)
+    }
+
+    pub(crate) fn get_mut(&mut self, nonce: Nonce) -> Option<&mut Entry> {
+        self.entries.get_mut(&nonce)
+    }
+
+    /// To be called when an entry's state was changed: it may be in a block now, or no longer.
+    pub(crate) fn settle(&mut self, nonce: Nonce) {
+        match self.entries.get(&nonce) {
+            Some(entry) if entry.inclusion().is_none() => self.unmined.insert(nonce),
+            Some(_) | None => self.unmined.remove(&nonce),
+        };
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Nonce, &mut Entry)> {
+        let each = self.entries.iter_mut();
+        each.map(|(nonce, entry)| (*nonce, entry))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Nonce, &Entry)> {
+        self.entries.iter().map(|(nonce, entry)| (*nonce, entry))
+    }
+
+    /// From this nonce on the store knows more than we do.
+    pub(crate) fn unlearn_from(&mut self, nonce: Nonce) {
+        self.reach = match self.reach {
+            Reach::All => Reach::Below(nonce),
+            Reach::Below(limit) => Reach::Below(limit.min(nonce)),
+        };
+    }
+
+    /// Where the next read begins, if what is in mind runs short.
+    pub(crate) fn to_read(&self) -> Option<Nonce> {
+        match self.reach {
+            Reach::All => None,
+            Reach::Below(limit) => (self.unmined.len() < self.window * 2).then_some(limit),
+        }
+    }
+
+    /// A page was read from where [`Track::to_read`] said; `last` is its last nonce, and none when
+    /// there are no more behind it.
+    pub(crate) fn read(&mut self, last: Option<Nonce>) {
+        self.reach = match last.map(|nonce| nonce.plus(1)) {
+            Some(Ok(next)) => Reach::Below(next),
+            Some(Err(_)) | None => Reach::All,
+        };
+    }
+
+    pub(crate) fn unmined(&self) -> impl Iterator<Item = (Nonce, &Entry)> {
+        let entry = |nonce| Some((nonce, self.entries.get(&nonce)?));
+        self.unmined.iter().copied().filter_map(entry)
+    }
+
+    /// Those that may be in the nodes' pools.
+    pub(crate) fn window(&self) -> impl Iterator<Item = (Nonce, &Entry)> {
+        self.unmined().take(self.window)
+    }
+
+    /// What is to be signed now, in order.
+    pub(crate) fn signable(&self, now: Duration) -> Vec<Nonce> {
+        self.window()
+            .filter(|(_, entry)| {
+                entry.need() == Need::Sign && entry.busy == Busy::No && entry.due_at <= now
+            })
+            .map(|(nonce, _)| nonce)
+            .collect()
+    }
+
+    /// What is to be sent now, in order. Nothing goes past one that has no bytes, or whose bytes all
+    /// endpoints refuse: nodes would see a gap.
+    pub(crate) fn sendable(&self) -> Vec<Nonce> {
+        let mut nonces = Vec::new();
+        for (nonce, entry) in self.window() {
+            match (entry.need(), entry.busy) {
+                (Need::Block, Busy::No) if entry.to_send && entry.raw.is_some() => {
+                    nonces.push(nonce);
+                }
+                (Need::Block, Busy::No | Busy::Ending) if !entry.refused => {}
+                (Need::Nothing, _) => {}
+                (Need::Block | Need::Sign, _) => break,
+            }
+        }
+        nonces
+    }
+
+    /// Whether something in the window waits to be sent again since `now`.
+    pub(crate) fn has_due(&self, now: Duration) -> bool {
+        self.window().any(|(_, entry)| {
+            entry.need() == Need::Block
+                && entry.busy == Busy::No
+                && !entry.to_send
+                && entry.due_at <= now
+        })
+    }
+
+    /// Those in the window whose receipts were not asked for since `before`.
+    pub(crate) fn stale(&self, before: Option<Duration>) -> Vec<Nonce> {
+        self.window()
+            .filter(|(_, entry)| entry.need() == Need::Block && entry.asked_at <= before)
+            .map(|(nonce, _)| nonce)
+            .collect()
+    }
+}

@@ -1,0 +1,269 @@
+//! Ending: what the feed tells is written by one completer for the whole node, one statement at a
+//! time, with everything that is ready. Many at once would hold their lanes for the feed's counter.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fencepost_domain::ids::{LaneId, Nonce};
+use fencepost_domain::state::Block;
+use fencepost_domain::transition::Input;
+use tokio::sync::mpsc;
+
+use super::follow::board::Whose;
+use crate::causes::Causes;
+use crate::lane::moves::Then;
+use crate::lane::report::{Report, Ungiven};
+use crate::lane::track::Busy;
+use crate::lane::worker::Worker;
+use crate::node::Node;
+use crate::ports::{Held, LaneMoved, LaneMoves, Move, StoreError};
+
+/// The most endings of one statement.
+const BATCH: usize = 1_024;
+
+/// Moves of one lane that the feed tells.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    pub(crate) held: Held,
+    pub(crate) moves: Vec<(Nonce, Move)>,
+}
+
+impl Worker {
+    /// The block that a transaction is in is final.
+    pub(crate) async fn finish(&mut self, lane: LaneId, whose: Whose, block: Block) {
+        let Some(track) = self.tracks.get_mut(&lane) else {
+            return;
+        };
+        let entry = track.get_mut(whose.nonce);
+        let Some(entry) = entry.filter(|entry| entry.tx == whose.tx) else {
+            return;
+        };
+        if entry.inclusion().is_none_or(|at| at.block != block) {
+            return;
+        }
+        entry.final_in = Some(block);
+        let (tx, nonce) = (entry.tx, whose.nonce);
+        let planned = self
+            .plan(lane, nonce, Input::Final, Then::Nothing, |step| step)
+            .await;
+        if let Err(refusal) = planned {
+            tracing::warn!(tx_id = %tx, %refusal, "a final block does not end it");
+        }
+    }
+
+    /// Endings that could not be written when they were decided.
+    pub(crate) async fn finish_again(&mut self, lane: LaneId) {
+        let Some(track) = self.tracks.get(&lane) else {
+            return;
+        };
+        let again: Vec<(Whose, Block, bool)> = track
+            .iter()
+            .filter(|(_, entry)| entry.busy == Busy::No)
+            .filter_map(|(nonce, entry)| {
+                let tx = entry.tx;
+                let whose = Whose { lane, nonce, tx };
+                Some((whose, entry.final_in?, entry.state.is_final()))
+            })
+            .collect();
+        for (whose, block, ended) in again {
+            if ended {
+                self.unend(whose, block).await;
+            } else {
+                self.finish(lane, whose, block).await;
+            }
+        }
+    }
+
+    /// Hands moves to the completer, together with those of the same turn.
+    pub(crate) fn end(&mut self, ending: Ending) {
+        let lane = ending.held.lane;
+        let waiting = self.endings.entry(lane).or_insert_with(|| Ending {
+            held: ending.held,
+            moves: vec![],
+        });
+        waiting.moves.extend(ending.moves);
+    }
+
+    /// Sends what was decided in this turn to the completer.
+    pub(crate) fn complete(&mut self) {
+        for (lane, ending) in std::mem::take(&mut self.endings) {
+            let nonces: Vec<Nonce> = ending.moves.iter().map(|(nonce, _)| *nonce).collect();
+            if !self.node.end(ending) {
+                // It is decided again when its time comes.
+                for nonce in nonces {
+                    self.idle(lane, nonce);
+                }
+            }
+        }
+    }
+
+    /// What became of them.
+    pub(crate) fn ended(
+        &mut self,
+        held: Held,
+        moves: Vec<(Nonce, Move)>,
+        answer: Result<LaneMoved, Ungiven>,
+    ) {
+        let lane = held.lane;
+        if self
+            .tracks
+            .get(&lane)
+            .is_none_or(|track| track.held != held)
+        {
+            return;
+        }
+        match answer {
+            Ok(LaneMoved::Done(_)) => {
+                for (nonce, step) in moves {
+                    self.told(lane, nonce, step);
+                }
+            }
+            Ok(LaneMoved::Fenced) => self.fenced(held, "complete"),
+            Ok(LaneMoved::Busy) | Err(Ungiven::Nothing) => {
+                for (nonce, _) in moves {
+                    self.idle(lane, nonce);
+                }
+            }
+            Ok(
+                LaneMoved::Stale(_)
+                | LaneMoved::Paused(_)
+                | LaneMoved::KnownHash(_)
+                | LaneMoved::UnknownLane,
+            ) => self.forget(lane),
+            Err(Ungiven::Unknown) => {
+                self.doubted.insert(lane);
+                self.memory.remove(&lane);
+                self.forget(lane);
+            }
+        }
+    }
+
+    fn told(&mut self, lane: LaneId, nonce: Nonce, step: Move) {
+        self.log(lane, nonce, &step);
+        let Some(track) = self.tracks.get_mut(&lane) else {
+            return;
+        };
+        let chain = track.seat.lane.chain;
+        if step.to.is_final() {
+            let gone = track.remove(nonce);
+            let hashes = gone.into_iter().flat_map(|entry| entry.attempts);
+            if let Some(board) = self.node.board(chain) {
+                board.unwatch(hashes.map(|known| known.hash));
+            }
+            // A nonce that was given back is free now, and a place in the window too.
+            if step.to.gave_back().is_some() {
+                self.memory.remove(&lane);
+                self.node.nudge(lane);
+            }
+            return;
+        }
+        if let (Some(entry), Ok(version)) = (track.get_mut(nonce), step.version.plus(1)) {
+            let reorged = entry.final_in.is_some();
+            entry.version = version;
+            entry.state = step.to;
+            entry.busy = Busy::No;
+            if reorged {
+                entry.final_in = None;
+                entry.to_send = true;
+                entry.asked_at = None;
+            }
+        }
+    }
+}
+
+/// Who writes the endings of all lanes.
+pub struct Completer {
+    node: Arc<Node>,
+    inbox: mpsc::Receiver<Ending>,
+}
+
+impl Completer {
+    pub(crate) const fn new(node: Arc<Node>, inbox: mpsc::Receiver<Ending>) -> Self {
+        Self { node, inbox }
+    }
+
+    /// Writes until the node is gone. What arrives while one statement is under way goes into the next.
+    pub async fn run(mut self) {
+        let mut waiting = None;
+        loop {
+            let mut endings = Vec::new();
+            match waiting.take() {
+                Some(ending) => endings.push(ending),
+                None => match self.inbox.recv().await {
+                    Some(ending) => endings.push(ending),
+                    None => return,
+                },
+            }
+            let mut lanes: BTreeMap<LaneId, Ending> = BTreeMap::new();
+            let mut size = 0;
+            loop {
+                for ending in endings.drain(..) {
+                    size += ending.moves.len();
+                    match lanes.get_mut(&ending.held.lane) {
+                        Some(known) if known.held == ending.held => {
+                            known.moves.extend(ending.moves);
+                        }
+                        // Under another token than the one before it: not in one statement.
+                        Some(_) => waiting = Some(ending),
+                        None => {
+                            lanes.insert(ending.held.lane, ending);
+                        }
+                    }
+                }
+                if size >= BATCH || waiting.is_some() {
+                    break;
+                }
+                match self.inbox.try_recv() {
+                    Ok(ending) => endings.push(ending),
+                    Err(_) => break,
+                }
+            }
+            self.write(lanes.into_values().collect()).await;
+        }
+    }
+
+    async fn write(&self, endings: Vec<Ending>) {
+        let batches: Vec<LaneMoves> = endings
+            .iter()
+            .map(|ending| LaneMoves {
+                held: ending.held,
+                moves: ending.moves.iter().map(|(_, step)| step.clone()).collect(),
+            })
+            .collect();
+        let node = &self.node;
+        let sent = node.leases.sending();
+        let answers = node.store.complete(&node.holder, &batches).await;
+        match answers {
+            Ok(answers) => {
+                for (ending, answer) in endings.into_iter().zip(answers) {
+                    if matches!(answer, LaneMoved::Done(_)) {
+                        node.leases.keep(ending.held, sent);
+                    }
+                    node.report(ending.report(Ok(answer))).await;
+                }
+            }
+            Err(StoreError::Invalid(_) | StoreError::Constraint(_)) if endings.len() > 1 => {
+                // One of them cannot be written: each lane goes alone, so that the others can.
+                for ending in endings {
+                    Box::pin(self.write(vec![ending])).await;
+                }
+            }
+            Err(error) => {
+                tracing::warn!(error = %Causes(&error), lanes = endings.len(), "writing endings failed");
+                for ending in endings {
+                    node.report(ending.report(Err(Ungiven::from(&error)))).await;
+                }
+            }
+        }
+    }
+}
+
+impl Ending {
+    fn report(self, answer: Result<LaneMoved, Ungiven>) -> Report {
+        Report::Ended {
+            held: self.held,
+            moves: self.moves,
+            answer,
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! Following a chain: one follower for each chain and node. It keeps the newest blocks linked by
+//! their parent hashes, matches what is in them against the attempts of our lanes, and tells workers
+//! what was mined, what was replaced and what is final. Its cost grows with blocks, not with what is
+//! pending. It decides nothing: workers write, behind the fence.
+
+pub(crate) mod board;
+pub(crate) mod window;
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use fencepost_domain::B256;
+use fencepost_domain::finality::{Agreement, Heads, Rule, agreement};
+use fencepost_domain::ids::{Height, LaneId, TxId};
+use fencepost_domain::state::Block;
+
+use crate::lane::report::Report;
+use crate::node::Node;
+use crate::ports::{BlockBody, Chain, ChainUnavailable, Receipt, Source, Tip};
+use crate::settings::ChainSettings;
+use board::{Board, Hit, Whose};
+use window::{Joint, Window};
+
+/// The least number of blocks kept: reorgs of final blocks are looked for that deep.
+const KEEP_MIN: u64 = 256;
+/// How many blocks a new window grows downwards in one pass.
+const DEEPENED_MAX: usize = 64;
+/// How many heights are checked for finality in one pass; more wait for the next.
+const DECIDED_MAX: usize = 64;
+/// How many receipts that an endpoint owes us are remembered. What is beyond is found when it is
+/// asked for directly.
+const OWED_MAX: usize = 10_000;
+
+/// What was seen of a transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// It is in a block.
+    Mined(Box<Receipt>),
+    /// The block it was in was replaced, and it is in none of those that came instead.
+    Reorged(Block),
+    /// The block it is in is final.
+    Final(Block),
+    /// This block is on top of the one it is in.
+    Covered(Block),
+}
+
+/// Who follows one chain.
+pub struct Follower {
+    node: Arc<Node>,
+    chain: Arc<dyn Chain>,
+    settings: ChainSettings,
+    board: Arc<Board>,
+    window: Window,
+    /// Hits whose receipts the endpoint did not give.
+    owed: Vec<(Block, B256, Whose)>,
+    /// What this pass has seen, for each lane in order.
+    sights: BTreeMap<LaneId, Vec<(Whose, Sight)>>,
+}
+
+/// One pass found the chain changing under it; the next one will do better.
+const TORN: &str = "the blocks of one pass do not fit together";
+
+impl Follower {
+    pub(crate) fn new(
+        node: Arc<Node>,
+        chain: Arc<dyn Chain>,
+        settings: ChainSettings,
+        board: Arc<Board>,
+    ) -> Self {
+        Self {
+            node,
+            chain,
+            settings,
+            board,
+            window: Window::default(),
+            owed: vec![],
+            sights: BTreeMap::new(),
+        }
+    }
+
+    /// How often it looks.
+    #[must_use]
+    pub const fn settings(&self) -> &ChainSettings {
+        &self.settings
+    }
+
+    fn keep(&self) -> u64 {
+        let deep = match self.settings.finality {
+            Rule::Confirmations(n) => n.saturating_mul(4),
+            Rule::Safe | Rule::Finalized => 0,
+        };
+        deep.max(KEEP_MIN)
+    }
+
+    /// One look at the chain. What was seen is told even if the look ends early.
+    pub async fn pass(&mut self) -> Result<(), ChainUnavailable> {
+        let looked = self.look().await;
+        for (lane, sights) in std::mem::take(&mut self.sights) {
+            // A worker that does not keep up reads for itself what it has missed.
+            if self
+                .node
+                .report_now(lane, Report::Seen { lane, sights })
+                .is_err()
+            {
+                self.board.miss(lane);
+            }
+        }
+        for lane in self.board.missed() {
+            if self.node.report_now(lane, Report::LookAgain(lane)).is_err() {
+                self.board.miss(lane);
+            }
+        }
+        looked
+    }
+
+    async fn look(&mut self) -> Result<(), ChainUnavailable> {
+        let tip = self.chain.tip(self.settings.id).await?;
+        let heads = Heads {
+            latest: tip.head.block.number,
+            safe: tip.safe,
+            finalized: tip.finalized,
+        };
+        let source = tip.source;
+        self.advance(tip).await?;
+        self.deepen(source).await?;
+        self.decide(heads).await
+    }
+
+    /// Takes new blocks in.
+    async fn advance(&mut self, tip: Tip) -> Result<(), ChainUnavailable> {
+        let source = tip.source;
+        let branch = match self.branch(tip).await? {
+            Branch::Nothing => vec![],
+            Branch::Linked(branch) => branch,
+            Branch::Apart(head) => {
+                self.apart(&head);
+                return Ok(());
+            }
+        };
+        let sights = self.read(source, &branch).await?;
+        let keep = usize::try_from(self.keep()).unwrap_or(usize::MAX);
+        let before = self.window.head();
+        // Only now, with every receipt in hand: a pass that failed above is simply made again.
+        if let Some(first) = self.window.take(&branch, keep) {
+            self.replaced(first, before, &sights);
+            let below = self.window.base().unwrap_or(first);
+            self.board.prune(below);
+        }
+        for (whose, receipt) in sights {
+            let hit = Hit {
+                block: receipt.block,
+                whose,
+                told: false,
+            };
+            self.board.put(hit);
+            self.tell(whose, Sight::Mined(Box::new(receipt)));
+        }
+        if self.node.settings.publish_confirmations {
+            self.cover(&branch);
+        }
+        Ok(())
+    }
+
+    /// A window that has just begun grows downwards too: what we know to be in those blocks may have
+    /// been replaced while we were not looking.
+    async fn deepen(&mut self, source: Source) -> Result<(), ChainUnavailable> {
+        let keep = usize::try_from(self.keep()).unwrap_or(usize::MAX);
+        let heights = self.window.shallow(keep, DEEPENED_MAX);
+        if heights.is_empty() {
+            return Ok(());
+        }
+        let chain = self.settings.id;
+        for body in self.chain.blocks(chain, source, &heights).await? {
+            let Some(body) = body else {
+                return Ok(());
+            };
+            if !self.window.deepen(&body) {
+                return Err(ChainUnavailable(TORN.into()));
+            }
+            for hit in self.board.at(body.block.number) {
+                if hit.block.hash != body.block.hash {
+                    self.node.meters.new_fork();
+                    self.board.take(&hit);
+                    self.tell(hit.whose, Sight::Reorged(hit.block));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The blocks that are new, lowest first.
+    async fn branch(&mut self, tip: Tip) -> Result<Branch, ChainUnavailable> {
+        let source = tip.source;
+        let head = tip.head.clone();
+        // Newest first, while it grows downwards.
+        let mut branch = vec![tip.head];
+        loop {
+            let Some(lowest) = branch.last() else {
+                return Ok(Branch::Nothing);
+            };
+            let (from, to) = match self.window.joint(lowest) {
+                // An endpoint that is behind, or has nothing new.
+                Joint::Has => {
+                    branch.pop();
+                    branch.reverse();
+                    return Ok(if branch.is_empty() {
+                        Branch::Nothing
+                    } else {
+                        Branch::Linked(branch)
+                    });
+                }
+                Joint::Links => {
+                    branch.reverse();
+                    return Ok(Branch::Linked(branch));
+                }
+                Joint::Needs(from, to) => (from, to),
+                Joint::TooDeep => return Ok(Branch::Apart(head)),
+            };
+            let missing = to.get() - from.get() + 1;
+            let walked = u64::try_from(branch.len()).unwrap_or(u64::MAX);
+            let most = u64::try_from(self.node.settings.max_walk).unwrap_or(u64::MAX);
+            if walked.saturating_add(missing) > most {
+                return Ok(Branch::Apart(head));
+            }
+            let heights: Vec<Height> = (from.get()..=to.get())
+                .rev()
+                .filter_map(|n| Height::new(n).ok())
+                .collect();
+            let bodies = self
+                .chain
+                .blocks(self.settings.id, source, &heights)
+                .await?;
+            if !grow(&mut branch, bodies, &self.window) {
+                return Err(ChainUnavailable(TORN.into()));
+            }
+        }
+    }
+
+    /// The chain has gone on too far to walk: from here on we follow it again, and what happened
+    /// meanwhile is asked for transaction by transaction.
+    fn apart(&mut self, head: &BlockBody) {
+        if self.window.head().is_some() {
+            let chain = self.settings.name.as_str();
+            tracing::warn!(chain, head = %head.block.number, "too many blocks were missed to walk them; receipts are asked for directly");
+        }
+        self.window.reset(head);
+        self.owed.clear();
+        self.board.miss_all();
+    }
+
+    /// The receipts of ours in new blocks, and those that were owed.
+    async fn read(
+        &mut self,
+        source: Source,
+        branch: &[BlockBody],
+    ) -> Result<Vec<(Whose, Receipt)>, ChainUnavailable> {
+        let first = branch.first().map(|body| body.block.number);
+        let mut asked: BTreeMap<Height, (Block, Vec<(B256, Whose)>)> = BTreeMap::new();
+        let owed = self.owed.iter().filter(|(block, ..)| {
+            let standing = self.window.at(block.number) == Some(block.hash);
+            standing && first.is_none_or(|first| block.number < first)
+        });
+        for (block, hash, whose) in owed {
+            let entry = asked.entry(block.number).or_insert((*block, vec![]));
+            entry.1.push((*hash, *whose));
+        }
+        for body in branch {
+            let found = self.board.find(&body.txs);
+            if !found.is_empty() {
+                asked.insert(body.block.number, (body.block, found));
+            }
+        }
+        let mut receipts = Vec::new();
+        let mut owed = Vec::new();
+        for (block, found) in asked.into_values() {
+            let hashes: Vec<B256> = found.iter().map(|(hash, _)| *hash).collect();
+            let chain = self.settings.id;
+            let answers = self
+                .chain
+                .receipts_in(chain, source, block, &hashes)
+                .await?;
+            for ((hash, whose), answer) in found.into_iter().zip(answers) {
+                match answer {
+                    Some(receipt) if receipt.block == block && receipt.hash == hash => {
+                        receipts.push((whose, receipt));
+                    }
+                    Some(_) | None => owed.push((block, hash, whose)),
+                }
+            }
+        }
+        self.node.meters.receipts(receipts.len(), owed.len());
+        owed.truncate(OWED_MAX);
+        self.owed = owed;
+        Ok(receipts)
+    }
+
+    /// What stood in blocks that are no longer there, and did not come back in the new ones.
+    fn replaced(&mut self, first: Height, before: Option<Block>, sights: &[(Whose, Receipt)]) {
+        let back: HashSet<TxId> = sights.iter().map(|(whose, _)| whose.tx).collect();
+        let now = self.window.head();
+        for hit in self.board.hits_from(first) {
+            let height = hit.block.number;
+            let is_past = |head: Option<Block>| head.is_none_or(|head| height > head.number);
+            let standing = self.window.at(height) == Some(hit.block.hash);
+            // One that was seen ahead of us is compared when we get there.
+            if standing || (is_past(before) && is_past(now)) {
+                continue;
+            }
+            self.node.meters.new_fork();
+            self.board.take(&hit);
+            if !back.contains(&hit.whose.tx) {
+                self.tell(hit.whose, Sight::Reorged(hit.block));
+            }
+        }
+    }
+
+    /// Tells of the blocks that are on top of those with something of ours inside.
+    fn cover(&mut self, branch: &[BlockBody]) {
+        for hit in self.board.hits_from(Height::default()) {
+            let below = hit.block.number;
+            if hit.told || self.window.at(below) != Some(hit.block.hash) {
+                continue;
+            }
+            for body in branch.iter().filter(|body| body.block.number > below) {
+                self.tell(hit.whose, Sight::Covered(body.block));
+            }
+        }
+    }
+
+    /// Tells what is final: deep enough, and the same block for every endpoint that has one there.
+    async fn decide(&mut self, heads: Heads) -> Result<(), ChainUnavailable> {
+        let rule = self.settings.finality;
+        let heights = self
+            .board
+            .undecided(|height| rule.is_deep(height, heads), DECIDED_MAX);
+        if heights.is_empty() {
+            return Ok(());
+        }
+        let witnesses = self.chain.witnesses(self.settings.id, &heights).await?;
+        for (height, hashes) in heights.into_iter().zip(witnesses) {
+            for hit in self.board.untold_at(height) {
+                match agreement(hit.block.hash, hashes.iter().copied()) {
+                    Agreement::Agreed => {
+                        self.board.tell(&hit);
+                        self.tell(hit.whose, Sight::Final(hit.block));
+                    }
+                    Agreement::Unknown => {}
+                    Agreement::Disputed => self.disputed(&hit, &hashes),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Someone has another block there. If all have, and our window does not say otherwise, ours is gone:
+    /// it was below the window, or was never part of it.
+    fn disputed(&mut self, hit: &Hit, hashes: &[Option<B256>]) {
+        let gone = hashes.iter().flatten().all(|hash| *hash != hit.block.hash);
+        if gone && self.window.at(hit.block.number) != Some(hit.block.hash) {
+            self.board.take(hit);
+            self.tell(hit.whose, Sight::Reorged(hit.block));
+            return;
+        }
+        self.node.meters.disputed();
+        let chain = self.settings.name.as_str();
+        tracing::error!(chain, height = %hit.block.number, tx_id = %hit.whose.tx, "endpoints disagree about a block that would be final: nothing in it is, until they agree");
+    }
+
+    fn tell(&mut self, whose: Whose, sight: Sight) {
+        let sights = self.sights.entry(whose.lane).or_default();
+        sights.push((whose, sight));
+    }
+}
+
+/// What is new of a chain.
+enum Branch {
+    Nothing,
+    /// Lowest first; it stands on our window.
+    Linked(Vec<BlockBody>),
+    /// It cannot be linked.
+    Apart(BlockBody),
+}
+
+/// Adds blocks below a branch, newest first, as far as they are needed. False if they do not fit.
+fn grow(branch: &mut Vec<BlockBody>, below: Vec<Option<BlockBody>>, window: &Window) -> bool {
+    for body in below {
+        let (Some(body), Some(above)) = (body, branch.last()) else {
+            return false;
+        };
+        if body.block.hash != above.parent {
+            return false;
+        }
+        if window.at(body.block.number) == Some(body.block.hash) {
+            return true;
+        }
+        branch.push(body);
+    }
+    true
+}

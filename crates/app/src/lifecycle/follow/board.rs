@@ -1,0 +1,191 @@
+//! What workers want to know of a chain, and what was seen for them: the hashes of their attempts,
+//! and the blocks that hold some. Workers write what they wait for, the follower reads it.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use fencepost_domain::B256;
+use fencepost_domain::ids::{Height, LaneId, Nonce, TxId};
+use fencepost_domain::state::Block;
+
+/// Whose attempt a hash is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Whose {
+    pub(crate) lane: LaneId,
+    pub(crate) nonce: Nonce,
+    pub(crate) tx: TxId,
+}
+
+/// A transaction of ours in a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Hit {
+    pub(crate) block: Block,
+    pub(crate) whose: Whose,
+    /// The worker was told that the block is final.
+    pub(crate) told: bool,
+}
+
+#[derive(Debug, Default)]
+struct Notes {
+    watched: HashMap<B256, Whose>,
+    hits: BTreeMap<Height, HashMap<TxId, Hit>>,
+    /// At which height a transaction has its hit.
+    heights: HashMap<TxId, Height>,
+    /// Lanes that missed something of what was seen for them.
+    missed: HashSet<LaneId>,
+}
+
+impl Notes {
+    fn take(&mut self, tx: TxId) {
+        let Some(height) = self.heights.remove(&tx) else {
+            return;
+        };
+        if let Some(hits) = self.hits.get_mut(&height) {
+            hits.remove(&tx);
+            if hits.is_empty() {
+                self.hits.remove(&height);
+            }
+        }
+    }
+}
+
+/// One chain's board.
+#[derive(Debug, Default)]
+pub(crate) struct Board(Mutex<Notes>);
+
+impl Board {
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// This hash is an attempt of ours. To be said before it is sent.
+    pub(crate) fn watch(&self, hash: B256, whose: Whose) {
+        self.notes().watched.insert(hash, whose);
+    }
+
+    pub(crate) fn unwatch(&self, hashes: impl IntoIterator<Item = B256>) {
+        let mut notes = self.notes();
+        for hash in hashes {
+            notes.watched.remove(&hash);
+        }
+    }
+
+    /// A transaction is in this block, and in no other.
+    pub(crate) fn put(&self, hit: Hit) {
+        let mut notes = self.notes();
+        notes.take(hit.whose.tx);
+        let height = hit.block.number;
+        notes.heights.insert(hit.whose.tx, height);
+        let hits = notes.hits.entry(height).or_default();
+        hits.insert(hit.whose.tx, hit);
+    }
+
+    /// A transaction is in no block.
+    pub(crate) fn take(&self, hit: &Hit) {
+        self.notes().take(hit.whose.tx);
+    }
+
+    /// The lane is not ours any more.
+    pub(crate) fn forget(&self, lane: LaneId) {
+        let mut notes = self.notes();
+        notes.watched.retain(|_, whose| whose.lane != lane);
+        let hits = notes.hits.values().flat_map(HashMap::values);
+        let gone = hits.filter(|hit| hit.whose.lane == lane);
+        let gone: Vec<TxId> = gone.map(|hit| hit.whose.tx).collect();
+        for tx in gone {
+            notes.take(tx);
+        }
+        notes.missed.remove(&lane);
+    }
+
+    /// Which of these hashes are ours.
+    pub(crate) fn find(&self, hashes: &[B256]) -> Vec<(B256, Whose)> {
+        let notes = self.notes();
+        if notes.watched.is_empty() {
+            return vec![];
+        }
+        hashes
+            .iter()
+            .filter_map(|hash| Some((*hash, *notes.watched.get(hash)?)))
+            .collect()
+    }
+
+    /// All hits from this height on.
+    pub(crate) fn hits_from(&self, height: Height) -> Vec<Hit> {
+        let notes = self.notes();
+        let hits = notes.hits.range(height..);
+        hits.flat_map(|(_, hits)| hits.values()).copied().collect()
+    }
+
+    /// Heights with hits whose finality was not told, lowest first, as far as `deep` says they are.
+    pub(crate) fn undecided(&self, deep: impl Fn(Height) -> bool, most: usize) -> Vec<Height> {
+        let notes = self.notes();
+        notes
+            .hits
+            .iter()
+            .take_while(|(height, _)| deep(**height))
+            .filter(|(_, hits)| hits.values().any(|hit| !hit.told))
+            .map(|(height, _)| *height)
+            .take(most)
+            .collect()
+    }
+
+    /// The hits at a height.
+    pub(crate) fn at(&self, height: Height) -> Vec<Hit> {
+        let notes = self.notes();
+        let hits = notes.hits.get(&height).into_iter();
+        hits.flat_map(HashMap::values).copied().collect()
+    }
+
+    /// The hits at a height whose finality was not told.
+    pub(crate) fn untold_at(&self, height: Height) -> Vec<Hit> {
+        let notes = self.notes();
+        let hits = notes.hits.get(&height).into_iter();
+        let hits = hits.flat_map(HashMap::values).filter(|hit| !hit.told);
+        let mut hits: Vec<Hit> = hits.copied().collect();
+        // In order of nonces, so that the feed tells a lane's ends in their order.
+        hits.sort_unstable_by_key(|hit| (hit.whose.lane, hit.whose.nonce));
+        hits
+    }
+
+    /// The worker was told that the block of this hit is final.
+    pub(crate) fn tell(&self, told: &Hit) {
+        let mut notes = self.notes();
+        let hits = notes.hits.get_mut(&told.block.number);
+        let hit = hits.and_then(|hits| hits.get_mut(&told.whose.tx));
+        if let Some(hit) = hit.filter(|hit| hit.block == told.block) {
+            hit.told = true;
+        }
+    }
+
+    /// Final ones below this height need not be remembered: no reorg is looked for that deep.
+    pub(crate) fn prune(&self, below: Height) {
+        let mut notes = self.notes();
+        let old = notes
+            .hits
+            .range(..below)
+            .flat_map(|(_, hits)| hits.values());
+        let old: Vec<TxId> = old.filter(|hit| hit.told).map(|hit| hit.whose.tx).collect();
+        for tx in old {
+            notes.take(tx);
+        }
+    }
+
+    /// The worker of this lane could not be told something.
+    pub(crate) fn miss(&self, lane: LaneId) {
+        self.notes().missed.insert(lane);
+    }
+
+    /// Every lane with something on the board has missed what happened.
+    pub(crate) fn miss_all(&self) {
+        let mut notes = self.notes();
+        let lanes: HashSet<LaneId> = notes.watched.values().map(|whose| whose.lane).collect();
+        notes.missed.extend(lanes);
+    }
+
+    pub(crate) fn missed(&self) -> Vec<LaneId> {
+        let mut lanes: Vec<LaneId> = self.notes().missed.drain().collect();
+        lanes.sort_unstable();
+        lanes
+    }
+}

@@ -1,0 +1,157 @@
+//! Receipts: what the follower saw in a block, and what is asked for directly when it was not seen
+//! for long. A missing receipt proves nothing.
+
+use std::sync::Arc;
+
+use fencepost_domain::B256;
+use fencepost_domain::ids::{LaneId, Nonce};
+use fencepost_domain::state::{Block, Inclusion};
+use fencepost_domain::transition::{Input, Refusal};
+
+use super::follow::board::{Hit, Whose};
+use crate::causes::Causes;
+use crate::lane::moves::Then;
+use crate::lane::report::Report;
+use crate::lane::worker::Worker;
+use crate::ports::{ChainUnavailable, Held, Receipt};
+
+/// How many transactions of a lane are asked for in one go.
+const BATCH: usize = 64;
+
+impl Worker {
+    /// An attempt is in a block. `seen` is false when it was asked for and the follower does not know.
+    pub(crate) async fn mined(&mut self, lane: LaneId, whose: Whose, receipt: Receipt, seen: bool) {
+        let Some(track) = self.tracks.get(&lane) else {
+            return;
+        };
+        let chain = track.seat.lane.chain;
+        let entry = track.get(whose.nonce);
+        let Some(entry) = entry.filter(|entry| entry.tx == whose.tx) else {
+            return;
+        };
+        let Some(known) = entry.attempt(receipt.hash) else {
+            return;
+        };
+        let at = Inclusion {
+            block: receipt.block,
+            hash: receipt.hash,
+            by: known.kind,
+            execution: receipt.execution,
+        };
+        if !seen && let Some(board) = self.node.board(chain) {
+            board.put(Hit {
+                block: at.block,
+                whose,
+                told: false,
+            });
+        }
+        let due_in = self.node.settings.resubmit_interval.unwrap_or_default();
+        let planned = self
+            .plan(lane, whose.nonce, Input::Mined(at), Then::Mined, |step| {
+                let step = step.receipt(receipt.json).due_in(due_in);
+                match receipt.reason {
+                    Some(reason) => step.error(reason),
+                    None => step,
+                }
+            })
+            .await;
+        match planned {
+            Ok(()) | Err(Refusal::Unchanged) => {}
+            Err(refusal) => {
+                tracing::warn!(tx_id = %whose.tx, %refusal, "a receipt does not fit what is stored");
+            }
+        }
+    }
+
+    /// A block more is on top of it, and readers want to know.
+    pub(crate) async fn covered(&mut self, whose: Whose, block: Block) {
+        let input = Input::Covered(block);
+        // Refused only when it is in no block any more.
+        let _ = self
+            .plan(whose.lane, whose.nonce, input, Then::Nothing, |step| step)
+            .await;
+    }
+
+    /// Asks for the receipts of those that were not seen for long.
+    pub(crate) fn ask(&mut self, lane: LaneId) {
+        let now = self.node.ticks.ticks();
+        let before = now.checked_sub(self.node.settings.stale_receipt_timeout);
+        let Some(chain) = self.node.chain.clone() else {
+            return;
+        };
+        let Some(track) = self.tracks.get_mut(&lane) else {
+            return;
+        };
+        if track.tasks.asking {
+            return;
+        }
+        let mut nonces = track.stale(before);
+        nonces.truncate(BATCH);
+        let mut hashes: Vec<B256> = Vec::new();
+        for nonce in &nonces {
+            if let Some(entry) = track.get_mut(*nonce) {
+                entry.asked_at = Some(now);
+                hashes.extend(entry.attempts.iter().map(|known| known.hash));
+            }
+        }
+        if hashes.is_empty() {
+            return;
+        }
+        track.tasks.asking = true;
+        let (held, id) = (track.held, track.seat.lane.chain);
+        let node = Arc::clone(&self.node);
+        self.node.hand(async move {
+            let slot = node.receipt_slots.acquire().await;
+            let receipts = chain.receipts(id, &hashes).await;
+            drop(slot);
+            let receipts = receipts.map(|found| found.into_iter().flatten().collect());
+            let report = Report::Asked {
+                held,
+                nonces,
+                receipts,
+            };
+            node.report(report).await;
+        });
+    }
+
+    /// What was asked for.
+    pub(crate) async fn asked(
+        &mut self,
+        held: Held,
+        nonces: Vec<Nonce>,
+        receipts: Result<Vec<Receipt>, ChainUnavailable>,
+    ) {
+        let lane = held.lane;
+        let Some(track) = self
+            .tracks
+            .get_mut(&lane)
+            .filter(|track| track.held == held)
+        else {
+            return;
+        };
+        track.tasks.asking = false;
+        let receipts = match receipts {
+            Ok(receipts) => receipts,
+            Err(error) => {
+                tracing::debug!(error = %Causes(&error), lane = lane.0, "asking for receipts failed");
+                return;
+            }
+        };
+        self.node
+            .meters
+            .receipts(receipts.len(), nonces.len().saturating_sub(receipts.len()));
+        for receipt in receipts {
+            let found = self.tracks.get(&lane).and_then(|track| {
+                nonces.iter().find_map(|nonce| {
+                    let entry = track.get(*nonce)?;
+                    entry.attempt(receipt.hash)?;
+                    Some((*nonce, entry.tx))
+                })
+            });
+            if let Some((nonce, tx)) = found {
+                let whose = Whose { lane, nonce, tx };
+                self.mined(lane, whose, receipt, false).await;
+            }
+        }
+    }
+}

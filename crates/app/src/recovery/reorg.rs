@@ -1,0 +1,87 @@
+//! A block under a transaction was replaced: the receipt is void and the bytes go out again. If it had
+//! been final, that is told, loudly, and it ends anew with a correction.
+
+use std::time::Duration;
+
+use fencepost_domain::ids::LaneId;
+use fencepost_domain::state::{Block, Why};
+use fencepost_domain::transition::Input;
+
+use crate::causes::Causes;
+use crate::lane::moves::Then;
+use crate::lane::worker::Worker;
+use crate::lifecycle::follow::Sight;
+use crate::lifecycle::follow::board::Whose;
+use crate::ports::{Move, StoreError};
+
+impl Worker {
+    /// The block that a transaction was in is gone.
+    pub(crate) async fn reorged(&mut self, lane: LaneId, whose: Whose, block: Block) {
+        let Some(track) = self.tracks.get(&lane) else {
+            return;
+        };
+        let entry = track.get(whose.nonce).filter(|entry| entry.tx == whose.tx);
+        match entry {
+            Some(entry) => {
+                if entry.inclusion().is_none_or(|at| at.block != block) {
+                    return;
+                }
+                tracing::warn!(tx_id = %whose.tx, block = %block.number, "its block was replaced; it is sent again");
+                let due = |step: Move| step.due_in(Duration::ZERO);
+                // Refused only when it is in no block already.
+                let _ = self
+                    .plan(lane, whose.nonce, Input::Reorged, Then::Reorged, due)
+                    .await;
+            }
+            None => {
+                if let Err(error) = self.unfinal(lane, whose, block).await {
+                    tracing::error!(error = %Causes(&error), tx_id = %whose.tx, "a final transaction whose block was replaced could not be read");
+                    self.postpone(whose, Sight::Reorged(block));
+                }
+            }
+        }
+    }
+
+    /// It had ended. It comes back as stuck, with all its bytes, and is followed again.
+    async fn unfinal(
+        &mut self,
+        lane: LaneId,
+        whose: Whose,
+        block: Block,
+    ) -> Result<(), StoreError> {
+        let Some(held) = self.tracks.get(&lane).map(|track| track.held) else {
+            return Ok(());
+        };
+        let store = std::sync::Arc::clone(&self.node.store);
+        let found = store.find_many(&[whose.tx]).await?;
+        let Some(record) = found
+            .into_iter()
+            .next()
+            .filter(|record| record.state.is_final())
+        else {
+            return Ok(());
+        };
+        let attempts = store.attempts(&[whose.tx]).await?;
+        self.remember(held, record, attempts);
+        let track = self.tracks.get_mut(&lane);
+        if let Some(entry) = track.and_then(|track| track.get_mut(whose.nonce)) {
+            entry.final_in = Some(block);
+        }
+        self.node.meters.stuck(Why::ReorgAfterFinal);
+        self.unend(whose, block).await;
+        Ok(())
+    }
+
+    /// Tells that an ending has been undone.
+    pub(crate) async fn unend(&mut self, whose: Whose, block: Block) {
+        tracing::error!(tx_id = %whose.tx, block = %block.number, "a block that was final has been replaced: its transaction is sent again and will be told anew");
+        let due = |step: Move| step.due_in(Duration::ZERO);
+        let told = self
+            .plan(whose.lane, whose.nonce, Input::Reorged, Then::Nothing, due)
+            .await;
+        if let Err(refusal) = told {
+            tracing::error!(tx_id = %whose.tx, %refusal, "it cannot be brought back");
+            self.forget(whose.lane);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Sending again: nodes return hashes for what they drop, so this is what makes sending correct. The
+//! claim is fenced and counted before anything goes out; the bytes are the same, and only the newest.
+
+use std::time::Duration;
+
+use fencepost_domain::ids::LaneId;
+
+use crate::causes::Causes;
+use crate::lane::track::{Busy, Need};
+use crate::lane::worker::Worker;
+use crate::ports::{Held, READ_LIMIT_MAX};
+
+/// How many lanes are claimed for in one statement.
+const LANES_MAX: usize = 64;
+/// How long a transaction that the store does not call due is left alone.
+const EARLY: Duration = Duration::from_secs(1);
+
+impl Worker {
+    /// Claims what is due in these lanes, and marks it to be sent.
+    pub(crate) async fn resubmit(&mut self, lanes: &[LaneId]) {
+        let Some(interval) = self.node.settings.resubmit_interval else {
+            return;
+        };
+        let now = self.node.ticks.ticks();
+        let held: Vec<Held> = lanes
+            .iter()
+            .filter_map(|lane| self.tracks.get(lane))
+            .filter(|track| !track.tasks.sending && now >= track.rests_until && track.has_due(now))
+            .map(|track| track.held)
+            .filter(|held| self.node.leases.held(held.lane) == Some(*held))
+            .take(LANES_MAX)
+            .collect();
+        if held.is_empty() {
+            return;
+        }
+        let next = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
+        let sent = self.node.leases.sending();
+        let store = std::sync::Arc::clone(&self.node.store);
+        let claimed = match store
+            .claim_due(&self.node.holder, &held, next, READ_LIMIT_MAX)
+            .await
+        {
+            Ok(claimed) => claimed,
+            Err(error) => {
+                tracing::warn!(error = %Causes(&error), lanes = held.len(), "claiming due work failed");
+                for held in held {
+                    self.doubt(held, &error);
+                }
+                return;
+            }
+        };
+        for held in &held {
+            if claimed.fenced.contains(&held.lane) {
+                self.fenced(*held, "claim");
+            } else {
+                self.node.leases.keep(*held, sent);
+                self.put_off(held.lane, now + EARLY);
+            }
+        }
+        for record in claimed.records {
+            let Some(track) = self.tracks.get_mut(&record.lane_id) else {
+                continue;
+            };
+            let Some(nonce) = record.state.nonce() else {
+                continue;
+            };
+            let entry = track.get_mut(nonce);
+            let Some(entry) = entry.filter(|entry| entry.tx == record.tx) else {
+                continue;
+            };
+            // A claim moves the row, and nothing else of it.
+            entry.version = record.version;
+            if entry.need() == Need::Block && entry.busy == Busy::No {
+                entry.to_send = true;
+                entry.due_at = now + interval;
+                self.node.meters.resubmitted("claimed");
+            }
+        }
+    }
+
+    /// Those that looked due are looked at again a little later.
+    fn put_off(&mut self, lane: LaneId, until: Duration) {
+        let Some(track) = self.tracks.get_mut(&lane) else {
+            return;
+        };
+        for (_, entry) in track.iter_mut() {
+            if entry.need() == Need::Block && !entry.to_send {
+                entry.due_at = entry.due_at.max(until);
+            }
+        }
+    }
+}

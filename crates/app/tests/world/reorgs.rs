@@ -1,0 +1,209 @@
+//! Blocks that are replaced: the status never claims more than the chain.
+
+use fencepost_app::ports::{Record, Store};
+use fencepost_devchain::{Fate, Order, Plan};
+use fencepost_domain::event;
+use fencepost_domain::finality::Rule;
+use fencepost_domain::ids::LaneSeq;
+
+use super::life::{Life, seconds};
+
+/// A transaction in a block with nothing on top, and nobody mining.
+async fn mined(confirmations: u64) -> (Life, super::nodes::Member, Record) {
+    let mut life = Life::new(1, 2).await;
+    life.world.main.finality = Rule::Confirmations(confirmations);
+    let node = life.world.node("a").await;
+    life.rest();
+    life.mine(20);
+    seconds(2).await;
+    let rows = life.send(&node, life.lanes[0], 1).await;
+    life.until_state(&rows[0], "TRACKING/BROADCAST").await;
+    life.mine(1);
+    life.until_state(&rows[0], "TRACKING/MINED").await;
+    (life, node, rows[0].clone())
+}
+
+async fn forks(life: &Life, row: &Record) -> usize {
+    let zero = LaneSeq::default();
+    let events = life.world.store.history(row.tx, zero, 1_000).await.unwrap();
+    events.iter().filter(|each| each.event.new_fork).count()
+}
+
+fn plan(depth: u64, txs: Fate) -> Plan {
+    Plan {
+        depth,
+        extra: 1,
+        txs,
+        ..Plan::default()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn moved_to_another_block_it_follows_at_every_depth() {
+    for depth in 1..=5 {
+        let (mut life, _node, row) = mined(6).await;
+        life.mine(depth - 1);
+        seconds(2).await;
+        life.chain
+            .lock()
+            .reorg(&plan(depth, Fate::Later(1)))
+            .unwrap();
+        seconds(2).await;
+        assert_eq!(life.words(&row).await, "TRACKING/MINED", "depth {depth}");
+        assert_eq!(forks(&life, &row).await, 1, "depth {depth}");
+        life.work();
+        life.until_ended().await;
+        life.check().await;
+        life.check_feed().await;
+        assert_eq!(life.feed().await.len(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_by_a_fork_it_is_sent_again_and_ends_once() {
+    for fate in [Fate::Drop, Fate::Pool] {
+        for depth in 1..=5 {
+            let (mut life, _node, row) = mined(6).await;
+            life.mine(depth - 1);
+            seconds(2).await;
+            life.chain.lock().reorg(&plan(depth, fate)).unwrap();
+            life.world
+                .until("it is seen", async || forks(&life, &row).await == 1)
+                .await;
+            let now = life.words(&row).await;
+            assert!(now.starts_with("TRACKING/"), "{now}");
+            assert_ne!(now, "TRACKING/MINED", "{fate:?} depth {depth}");
+            life.work();
+            life.until_ended().await;
+            life.check().await;
+            assert_eq!(life.world.record(row.tx).await.attempts, 1);
+            assert_eq!(life.feed().await.len(), 1);
+        }
+    }
+}
+
+/// Another position in a block of the same height is another block.
+#[tokio::test(start_paused = true)]
+async fn the_same_height_in_another_order_is_another_block() {
+    let (mut life, _node, row) = mined(6).await;
+    let before = life.world.record(row.tx).await;
+    let other = Plan {
+        order: Order::Reversed,
+        ..plan(1, Fate::Keep)
+    };
+    life.chain.lock().reorg(&other).unwrap();
+    seconds(2).await;
+    let after = life.world.record(row.tx).await;
+    assert_ne!(before.state, after.state);
+    assert_eq!(forks(&life, &row).await, 1);
+    life.work();
+    life.until_ended().await;
+    life.check().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fork_back_and_forth_is_followed() {
+    let (mut life, _node, row) = mined(20).await;
+    for turn in 0..4 {
+        let depth = 1 + 2 * turn;
+        let reorg = life.chain.lock().reorg(&plan(depth, Fate::Drop)).unwrap();
+        seconds(2).await;
+        assert_ne!(life.words(&row).await, "TRACKING/MINED", "turn {turn}");
+        life.chain.lock().switch_to(reorg.left).unwrap();
+        // Longer than the other branch by then.
+        life.mine(2);
+        seconds(2).await;
+        assert_eq!(life.words(&row).await, "TRACKING/MINED", "turn {turn}");
+    }
+    assert_eq!(life.feed().await, []);
+    life.work();
+    life.until_ended().await;
+    life.check().await;
+}
+
+/// Deeper than what is final: told loudly, sent again, and ended anew with a correction.
+#[tokio::test(start_paused = true)]
+async fn a_final_block_that_is_replaced_is_told_and_corrected() {
+    let (mut life, node, row) = mined(3).await;
+    life.mine(3);
+    life.until_state(&row, "CONFIRMED").await;
+    life.chain.lock().reorg(&plan(5, Fate::Drop)).unwrap();
+    life.until_state(&row, "STUCK/REORG_AFTER_FINAL").await;
+    assert_eq!(
+        node.meter("fencepost_stuck_total{reason=\"REORG_AFTER_FINAL\"}"),
+        1
+    );
+    life.work();
+    life.until_ended().await;
+    life.check().await;
+    life.check_feed().await;
+    let feed = life.feed().await;
+    let told: Vec<_> = feed.iter().map(|each| each.state.word()).collect();
+    assert_eq!(told, ["CONFIRMED", "STUCK", "CONFIRMED"]);
+    assert_eq!(feed[2].corrects, Some(feed[0].seq));
+}
+
+/// Deeper than all that the follower has in mind: what it knew to be final is looked at again.
+#[tokio::test(start_paused = true)]
+async fn a_reorg_below_the_window_of_a_new_follower_is_found() {
+    let (mut life, node, row) = mined(3).await;
+    life.mine(3);
+    life.until_state(&row, "CONFIRMED").await;
+    node.kill();
+    // The next leader has led nothing yet when the blocks are replaced, but for another transaction.
+    let node = life.world.node("a").await;
+    seconds(1).await;
+    life.send(&node, life.lanes[0], 1).await;
+    life.mine(1);
+    seconds(1).await;
+    life.chain.lock().reorg(&plan(7, Fate::Drop)).unwrap();
+    life.work();
+    life.until_ended().await;
+    seconds(20).await;
+    life.until_ended().await;
+    life.check().await;
+    assert_eq!(life.feed().await.last().unwrap().state.word(), "CONFIRMED");
+}
+
+/// Every block on top is told when asked for, and a fork begins a new list.
+#[tokio::test(start_paused = true)]
+async fn published_confirmations_are_one_for_each_block_and_anew_on_a_fork() {
+    let mut life = Life::new(1, 1).await;
+    life.world.settings.publish_confirmations = true;
+    life.world.main.finality = Rule::Confirmations(4);
+    let node = life.world.node("a").await;
+    life.rest();
+    life.mine(10);
+    seconds(2).await;
+    let rows = life.send(&node, life.lanes[0], 1).await;
+    life.until_state(&rows[0], "TRACKING/BROADCAST").await;
+    life.mine(3);
+    seconds(2).await;
+    life.chain.lock().reorg(&plan(3, Fate::Keep)).unwrap();
+    seconds(2).await;
+    life.mine(5);
+    life.until_ended().await;
+    let zero = LaneSeq::default();
+    let events = life
+        .world
+        .store
+        .history(rows[0].tx, zero, 1_000)
+        .await
+        .unwrap();
+    let told: Vec<(event::Kind, bool, u64)> = events
+        .iter()
+        .filter_map(|each| {
+            let block = each.event.block?.number.get();
+            Some((each.event.kind, each.event.new_fork, block))
+        })
+        .collect();
+    use event::Kind::{Confirmations, Confirmed, Receipt};
+    let fork = told.iter().position(|each| each.1).unwrap();
+    let first: Vec<_> = told[..fork].iter().map(|each| each.0).collect();
+    assert_eq!(first, [Receipt, Confirmations, Confirmations]);
+    assert_eq!(told[fork].0, Receipt);
+    let base = told[fork].2;
+    let heights: Vec<u64> = told[fork + 1..].iter().take(4).map(|each| each.2).collect();
+    assert_eq!(heights, (base + 1..=base + 4).collect::<Vec<_>>());
+    assert_eq!(told.last().unwrap().0, Confirmed);
+}
