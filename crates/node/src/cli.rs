@@ -1,6 +1,7 @@
 //! The command line. `serve`, `migrate` and `config` read a configuration; the other verbs are
 //! clients of a running node.
 
+pub(crate) mod dev;
 pub(crate) mod tx;
 pub(crate) mod signers;
 pub(crate) mod completions;
@@ -29,6 +30,10 @@ pub(crate) struct Cli {
 /// What can be done.
 #[derive(Subcommand)]
 pub(crate) enum Command {
+    /// Try it: a node with a store, a chain and funded signers of its own, in one process.
+    ///
+    /// Everything is new at each start and gone at the end. It prints a request to begin with.
+    Dev(dev::Dev),
     /// Run a node.
     ///
     /// Brings the store's schema up to date, listens, and leads lanes until SIGTERM or SIGINT. Then it

@@ -36,6 +36,18 @@ const PASSING: [StatusCode; 4] = [
 /// A query: names and values.
 type Query<'a> = [(&'a str, Option<String>)];
 
+/// What asks over HTTP.
+pub(crate) fn plain() -> reqwest::Result<reqwest::Client> {
+    // Whoever was first has chosen the same one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder()
+        .timeout(PATIENCE)
+        // Nodes are asked directly, and never send a key elsewhere.
+        .no_proxy()
+        .redirect(Policy::none())
+        .build()
+}
+
 /// One node, and how its answers are shown.
 pub(crate) struct Client {
     http: reqwest::Client,
@@ -51,15 +63,7 @@ impl Client {
         if !matches!(base.scheme(), "http" | "https") {
             return Err(unusable("must begin with http:// or https://".to_owned()));
         }
-        // Whoever was first has chosen the same one.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder()
-            .timeout(PATIENCE)
-            // Nodes are asked directly, and never send a key elsewhere.
-            .no_proxy()
-            .redirect(Policy::none())
-            .build()
-            .map_err(|error| Failure::new("no HTTP client", error))?;
+        let http = plain().map_err(|error| Failure::new("no HTTP client", error))?;
         Ok(Self {
             http,
             base,

@@ -13,6 +13,7 @@ pub(crate) mod node;
 pub(crate) mod store;
 pub(crate) mod chain;
 mod signer;
+mod signing;
 mod flow;
 mod sending;
 pub(crate) mod serving;
@@ -117,13 +118,13 @@ impl Draft {
     fn read(from: &mut Section<'_>) -> Self {
         let node = from.section("node", Node::read);
         // Read ahead of the store, whose limits depend on it; shown where it was read.
-        let settings = flow::read(from);
+        let mut settings = flow::read(from);
         let store = from.section("store", |from| Store::read(from, settings.lease.duration));
         let chains = from.each("chain", Chain::read);
         chain::check(from, &chains);
         let signers = from.each("signer", |from| Signer::read(from, &chains));
         signer::check(from, &signers, &chains);
-        sending::read(from);
+        sending::read(from, &mut settings);
         let keys_file = from.section("auth", |from| from.text("keys_file", String::new()));
         let draft = Self {
             node,

@@ -8,13 +8,17 @@ use crate::cli::ConfigCommand;
 use crate::clock::TimeOfDay;
 use crate::config::Config;
 use crate::config::environment::Environment;
+use crate::config::problem::Problems;
 use crate::config::serving::Serving;
 use crate::failure::Failure;
 use crate::output::print;
-use crate::wiring;
+use crate::{keyring, wiring};
 
 /// Says what is wrong with a configuration, or shows it.
-pub(crate) fn config(command: &ConfigCommand, environment: &Environment) -> Result<(), Failure> {
+pub(crate) async fn config(
+    command: &ConfigCommand,
+    environment: &Environment,
+) -> Result<(), Failure> {
     match command {
         ConfigCommand::Print(from) => {
             let config = Config::load(&from.config, environment)?;
@@ -22,19 +26,22 @@ pub(crate) fn config(command: &ConfigCommand, environment: &Environment) -> Resu
         }
         ConfigCommand::Check(from) => {
             let (config, serving) = Config::load_to_serve(&from.config, environment)?;
-            let summary = check(&config, &serving);
+            let summary = check(&config, serving).await?;
             print(&format!("{} is good: {summary}", from.config.display()))
         }
     }
 }
 
-fn check(config: &Config, serving: &Serving) -> String {
+async fn check(config: &Config, serving: Serving) -> Result<String, Problems> {
     for warning in &config.warnings {
         eprintln!("warning: {warning}");
     }
+    let (_, lanes) = keyring::open(&serving.senders, serving.keys).await?;
     let (chains, signers) = (config.chains.len(), config.signers.len());
-    let (lanes, store) = (serving.lanes.len(), config.store.place.word());
-    format!("store {store}, chains {chains}, signers {signers}, lanes {lanes}")
+    let (lanes, store) = (lanes.len(), config.store.place.word());
+    Ok(format!(
+        "store {store}, chains {chains}, signers {signers}, lanes {lanes}"
+    ))
 }
 
 /// Opens the store, which brings its schema up to date.

@@ -7,6 +7,8 @@ mod cli;
 mod config;
 mod serve;
 mod wiring;
+mod keyring;
+mod dev;
 mod timed;
 mod clock;
 mod signals;
@@ -30,6 +32,13 @@ fn main() -> ExitCode {
     let Cli { command } = Cli::parse();
     let environment = Environment::of_process();
     match command {
+        Command::Dev(what) => logged(&what.log.clone(), || {
+            telemetry::end_on_panic();
+            run(
+                &mut Builder::new_multi_thread(),
+                dev::dev(what, environment),
+            )
+        }),
         Command::Serve(what) => logged(&what.log, || {
             telemetry::end_on_panic();
             let (config, serving) = Config::load_to_serve(&what.from.config, &environment)?;
@@ -42,7 +51,7 @@ fn main() -> ExitCode {
             let config = Config::load(&what.from.config, &environment)?;
             run(&mut Builder::new_multi_thread(), inspect::migrate(config))
         }),
-        Command::Config(command) => told(inspect::config(&command, &environment)),
+        Command::Config(command) => told(asked(inspect::config(&command, &environment))),
         Command::Tx(command) => told(asked(client::tx::run(command, &environment))),
         Command::Signers(command) => told(asked(client::signers::run(command, &environment))),
         Command::Completions(command) => {

@@ -16,14 +16,25 @@ use tokio::time::timeout;
 use crate::config::Config;
 use crate::config::serving::Serving;
 use crate::failure::Failure;
+use crate::keyring;
 use crate::signals::Signals;
 use crate::wiring::{Wired, wire};
 
 /// Runs a node until it is told to stop or cannot go on.
 pub(crate) async fn serve(config: Config, serving: Serving) -> Result<(), Failure> {
+    serve_then(config, serving, |_| Ok(())).await
+}
+
+/// The same; `ready` is called when requests are answered, with the address that is listened on.
+pub(crate) async fn serve_then(
+    config: Config,
+    mut serving: Serving,
+    ready: impl FnOnce(SocketAddr) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
+    let (keyring, lanes) = keyring::open(&serving.senders, serving.keys.take()).await?;
     let mut signals = Signals::listen().map_err(|error| Failure::new("no signals", error))?;
     // Before the store is joined: a process that finds its port taken must not make a ghost of the
     // one that has it.
@@ -31,14 +42,15 @@ pub(crate) async fn serve(config: Config, serving: Serving) -> Result<(), Failur
     let advertise = config.node.advertise.clone();
     let url = advertise.unwrap_or_else(|| format!("http://{listening}"));
     let (store, drain_limit) = (config.store.place.word(), config.node.drain_limit);
-    let wired = wire(config, serving, url.clone());
+    let wired = wire(config, serving, keyring, &lanes, url.clone());
     let Wired { node, running, api } = tokio::select! {
-        wired = wired => wired.map_err(|error| Failure::new("the store cannot be opened", error))?,
+        wired = wired => wired?,
         () = signals.next() => return Ok(()),
     };
     let mut http = Http::start(api, listener);
     let (node_id, lanes) = (node.holder().node.as_str(), node.directory().len());
     tracing::info!(%listening, url, node_id, store, lanes, "ready");
+    ready(listening)?;
     let end = tokio::select! {
         () = signals.next() => End::Asked,
         later = node.ghosted() => End::Ghost(later),

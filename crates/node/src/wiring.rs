@@ -6,17 +6,22 @@ use fencepost_app::directory::Directory;
 use fencepost_app::drive::Running;
 use fencepost_app::meters::Meters;
 use fencepost_app::node::{Node, Parts};
-use fencepost_app::ports::{Clock, Holder, Store, StoreError, Terms, Watched};
+use fencepost_app::ports::{Chain, Clock, Holder, Signer, Store, StoreError, Terms, Watched};
+use fencepost_app::settings::ChainSettings;
+use fencepost_evm::{ChainConfig, Chains};
 use fencepost_http::{Api, ChainInfo, Forwarder, Limits};
 use fencepost_postgres::PostgresStore;
+use fencepost_signer::Keyring;
 use fencepost_sqlite::SqliteStore;
 use prometheus_client::registry::Registry;
 use secrecy::ExposeSecret;
 
 use crate::clock::{TimeOfDay, Uptime};
-use crate::config::Config;
 use crate::config::serving::Serving;
 use crate::config::store::{self, Place};
+use crate::config::{self, Config};
+use crate::failure::Failure;
+use crate::keyring::Lanes;
 use crate::timed::Timed;
 
 /// A node whose loops run, and the API in front of it, which nobody serves yet.
@@ -31,23 +36,32 @@ pub(crate) struct Wired {
 pub(crate) async fn wire(
     config: Config,
     serving: Serving,
+    keyring: Option<Keyring>,
+    lanes: &Lanes,
     url: String,
-) -> Result<Wired, StoreError> {
+) -> Result<Wired, Failure> {
+    let unopened = |error: StoreError| Failure::new("the store cannot be opened", error);
     let mut registry = Registry::default();
     let meters = Meters::register(&mut registry);
+    let rpc = fencepost_evm::Meters::register(&mut registry);
+    let chain = keyring.is_some().then(|| reach(&config.chains, &rpc));
+    let chain = chain.transpose()?;
     let clock: Arc<dyn Clock> = Arc::new(TimeOfDay);
-    let store = open(&config.store, config.settings.lease, &clock).await?;
+    let store = open(&config.store, config.settings.lease, &clock)
+        .await
+        .map_err(unopened)?;
     let store: Arc<dyn Store> = Arc::new(Watched::new(store, Arc::new(Timed(meters.clone()))));
     let holder = Holder {
-        incarnation: store.join(&config.node.id, &url).await?,
+        incarnation: store.join(&config.node.id, &url).await.map_err(unopened)?,
         node: config.node.id,
     };
-    let directory = Directory::open(&*store, &serving.lanes).await?;
+    let directory = Directory::open(&*store, lanes).await.map_err(unopened)?;
     let peers = Arc::new(Forwarder::new(serving.cluster.clone(), Arc::clone(&store)));
     let crew = Node::assemble(Parts {
         settings: config.settings,
         store,
-        chain: None,
+        chain: chain.map(|chain| chain as Arc<dyn Chain>),
+        signer: keyring.map(|keyring| Arc::new(keyring) as Arc<dyn Signer>),
         peers,
         clock,
         ticks: Arc::new(Uptime::start()),
@@ -56,7 +70,13 @@ pub(crate) async fn wire(
         chains: config
             .chains
             .iter()
-            .map(|chain| (chain.id, chain.name.clone()))
+            .map(|chain| ChainSettings {
+                id: chain.id,
+                name: chain.name.clone(),
+                finality: chain.finality,
+                poll_interval: chain.poll_interval,
+                ceilings: chain.ceilings,
+            })
             .collect(),
         directory,
         meters,
@@ -81,6 +101,23 @@ pub(crate) async fn wire(
         running: Running::start(crew),
         api,
     })
+}
+
+/// The chains, as their endpoints are reached.
+fn reach(
+    chains: &[config::chain::Chain],
+    meters: &fencepost_evm::Meters,
+) -> Result<Arc<Chains>, Failure> {
+    let mut configs = Vec::new();
+    for chain in chains {
+        let urls: Vec<&str> = chain.rpc.iter().map(|endpoint| endpoint.url()).collect();
+        let made = ChainConfig::http(chain.id, chain.name.clone(), &urls);
+        let doing = || format!("chain {} cannot be reached", chain.name);
+        let mut made = made.map_err(|error| Failure::new(doing(), error))?;
+        made.poll_interval = chain.poll_interval;
+        configs.push(made);
+    }
+    Ok(Arc::new(Chains::new(configs, meters)))
 }
 
 /// Opens the store and brings its schema up to date; nodes that start together wait for each other.

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use fencepost_domain::finality::Rule;
 use fencepost_domain::ids::ChainId;
 use fencepost_domain::request::Ceilings;
 
@@ -23,6 +24,9 @@ const BUMP_PERCENT: (u64, u64) = (10, 1_000);
 pub(crate) struct Chain {
     pub(crate) name: String,
     pub(crate) id: ChainId,
+    pub(crate) rpc: Vec<Endpoint>,
+    pub(crate) poll_interval: Duration,
+    pub(crate) finality: Rule,
     pub(crate) ceilings: Ceilings,
 }
 
@@ -34,13 +38,9 @@ impl Chain {
         if id.is_none() {
             from.refuse_missing("id");
         }
-        endpoints(from);
-        from.duration("poll_interval", Duration::from_secs(1), POLL.0..=POLL.1);
-        from.section("finality", |from| {
-            let modes = [("confirmations", ()), ("safe", ()), ("finalized", ())];
-            from.choice("mode", &modes);
-            from.number("confirmations", 20, 0..=CONFIRMATIONS_MAX);
-        });
+        let rpc = endpoints(from);
+        let poll_interval = from.duration("poll_interval", Duration::from_secs(1), POLL.0..=POLL.1);
+        let finality = from.section("finality", finality);
         let ceilings = from.section("fees", ceilings);
         let name = name?;
         if let Err(why) = nameable(&name) {
@@ -48,11 +48,29 @@ impl Chain {
             return None;
         }
         let id = ChainId::new(id?).ok()?;
-        Some(Self { name, id, ceilings })
+        Some(Self {
+            name,
+            id,
+            rpc,
+            poll_interval,
+            finality,
+            ceilings,
+        })
     }
 }
 
-fn endpoints(from: &mut Section<'_>) {
+fn finality(from: &mut Section<'_>) -> Rule {
+    let modes = [
+        ("confirmations", None),
+        ("safe", Some(Rule::Safe)),
+        ("finalized", Some(Rule::Finalized)),
+    ];
+    let mode = from.choice("mode", &modes);
+    let count = from.number("confirmations", 20, 0..=CONFIRMATIONS_MAX);
+    mode.unwrap_or(Rule::Confirmations(count))
+}
+
+fn endpoints(from: &mut Section<'_>) -> Vec<Endpoint> {
     let rpc: Vec<Endpoint> = from.list("rpc");
     for (place, endpoint) in rpc.iter().enumerate() {
         if let Err(why) = endpoint.speaks(&["http", "https"]) {
@@ -64,6 +82,7 @@ fn endpoints(from: &mut Section<'_>) {
     if let Some(Err(why)) = ws.0.map(|ws| ws.speaks(&["ws", "wss"])) {
         from.refuse("ws", why);
     }
+    rpc
 }
 
 /// Where new heads are announced, if anywhere.

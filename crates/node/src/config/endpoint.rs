@@ -12,6 +12,11 @@ pub(crate) const HIDDEN: &str = "***";
 pub(crate) struct Endpoint(Url);
 
 impl Endpoint {
+    /// The whole of it, secrets included.
+    pub(crate) fn url(&self) -> &str {
+        self.0.as_str()
+    }
+
     /// Whether its scheme is one of these; the reason if not.
     pub(crate) fn speaks(&self, schemes: &[&str]) -> Result<(), String> {
         if schemes.contains(&self.0.scheme()) {

@@ -22,6 +22,13 @@ impl Environment {
         Self(owned.into_iter().collect())
     }
 
+    /// With one more variable.
+    #[must_use]
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
+        self.0.insert(name.into(), value.into());
+        self
+    }
+
     /// A variable's text; what is no text is as good as not there, and is reported by [`Self::overrides`].
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.get(&OsString::from(name))?.to_str()

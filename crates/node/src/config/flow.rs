@@ -55,6 +55,7 @@ pub(super) fn read(from: &mut Section<'_>) -> Settings {
         chain_query: nonce.chain_query,
         state_timeout: nonce.state_timeout,
         max_jump: nonce.max_jump,
+        ..usual
     }
 }
 

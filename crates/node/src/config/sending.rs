@@ -1,10 +1,11 @@
 //! `[submit]`, `[resubmit]`, `[confirmations]`, `[stuck]`, `[reservation]`: signing, sending and
-//! following, and lending nonces. Their values are checked, and shown by `config print`; a node that
-//! only gives nonces keeps none of them.
+//! following, and lending nonces. The values of the last two are checked, and shown by `config print`;
+//! nothing uses them yet.
 
 use std::time::Duration;
 
 use fencepost_app::ports::check::WAIT_MAX;
+use fencepost_app::settings::Settings;
 use fencepost_domain::state::Why;
 
 use super::endpoint::Endpoint;
@@ -14,21 +15,27 @@ use super::value::{Text, Wei};
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_mins(1);
 /// Nodes keep no more of one sender in their pools.
-const WINDOW_MAX: u64 = 4_096;
+const WINDOW_MAX: usize = 4_096;
+
 /// Reads the five sections.
-pub(super) fn read(from: &mut Section<'_>) {
+pub(super) fn read(from: &mut Section<'_>, settings: &mut Settings) {
     from.section("submit", |from| {
-        from.number("window", 64, 1..=WINDOW_MAX);
-        from.flag("preflight", false);
+        settings.window = from.count("window", settings.window, 1..=WINDOW_MAX);
+        settings.preflight = from.flag("preflight", settings.preflight);
     });
-    from.section("resubmit", |from| {
-        from.flag("enabled", true);
-        from.duration("interval", MINUTE, SECOND..=WAIT_MAX);
+    settings.resubmit_interval = from.section("resubmit", |from| {
+        let enabled = from.flag("enabled", true);
+        let interval = from.duration("interval", MINUTE, SECOND..=WAIT_MAX);
+        enabled.then_some(interval)
     });
     from.section("confirmations", |from| {
-        from.duration("stale_receipt_timeout", MINUTE, SECOND..=WAIT_MAX);
-        from.number("receipt_workers", 10, 1..=1_000);
-        from.flag("publish", false);
+        let usual = settings.stale_receipt_timeout;
+        settings.stale_receipt_timeout =
+            from.duration("stale_receipt_timeout", usual, SECOND..=WAIT_MAX);
+        let usual = settings.receipt_workers;
+        settings.receipt_workers = from.count("receipt_workers", usual, 1..=1_000);
+        let usual = settings.publish_confirmations;
+        settings.publish_confirmations = from.flag("publish", usual);
     });
     from.section("stuck", stuck);
     from.section("reservation", |from| {

@@ -1,27 +1,40 @@
 //! What `serve` needs beyond a readable configuration: addresses of its signers, secrets that are
-//! there, keys for callers from elsewhere. Limits of this version are told here too.
+//! there, keys for callers from elsewhere.
 
 use std::path::Path;
 
 use fencepost_app::settings::Settings;
-use fencepost_domain::ids::Lane;
+use fencepost_domain::Address;
+use fencepost_domain::ids::ChainId;
 use fencepost_http::{Access, Secret};
+use fencepost_signer::KeySpec;
 
 use super::chain::Chain;
 use super::environment::Environment;
 use super::node::Node;
 use super::problem::Problem;
-use super::signer::Signer;
+use super::signer::{Place, Signer};
+use super::signing as keys;
 
 /// Shorter secrets can be guessed.
 const SECRET_BYTES_MIN: usize = 16;
 
 /// What a node is served with.
 pub(crate) struct Serving {
-    /// The lanes this node may lead, each with its limit of transactions in flight.
-    pub(crate) lanes: Vec<(Lane, Option<usize>)>,
+    /// Who is sent from, one for each `[[signer]]`.
+    pub(crate) senders: Vec<Sender>,
+    /// Their keys, one for each; none on a node that only gives nonces.
+    pub(crate) keys: Option<Vec<KeySpec>>,
     pub(crate) access: Access,
     pub(crate) cluster: Option<Secret>,
+}
+
+/// A `[[signer]]`, before its key was opened.
+pub(crate) struct Sender {
+    /// Absent where only its key can tell.
+    pub(crate) address: Option<Address>,
+    pub(crate) chains: Vec<ChainId>,
+    pub(crate) max_in_flight: Option<usize>,
 }
 
 /// What of a configuration is sound enough to be looked at.
@@ -40,52 +53,54 @@ impl Serving {
         environment: &Environment,
         problems: &mut Vec<Problem>,
     ) -> Option<Self> {
-        if config.settings.chain_query.is_some() {
-            let why = "this version cannot ask a chain yet; set it to false";
-            problems.push(Problem::new("nonce.chain_query", why));
+        // Without any endpoint a node only gives nonces.
+        let reaches = config.chains.iter().any(|chain| !chain.rpc.is_empty());
+        let needs = reaches || config.settings.chain_query.is_some();
+        for (place, chain) in config.chains.iter().enumerate() {
+            if needs && chain.rpc.is_empty() {
+                let why = "is needed to ask and to send; a node that only gives nonces has \
+                           nonce.chain_query = false and no rpc at all";
+                problems.push(Problem::new(format!("chain[{place}].rpc"), why));
+            }
         }
-        let lanes = lanes(config, problems);
+        let senders = senders(config);
+        let keys = needs.then(|| keys::read(config.signers, environment, problems));
+        if !needs {
+            nameless(config, problems);
+        }
         let cluster = cluster(config.node?, environment, problems);
         let access = access(config.node?, config.keys_file, problems);
         Some(Self {
-            lanes,
+            senders,
+            keys,
             access: access?,
             cluster,
         })
     }
 }
 
-fn lanes(config: &Seen<'_>, problems: &mut Vec<Problem>) -> Vec<(Lane, Option<usize>)> {
-    let mut lanes = Vec::new();
-    for (place, signer) in config.signers.iter().enumerate() {
-        let Some(address) = signer.address else {
-            problems.push(without_address(place, signer));
-            continue;
-        };
-        for chain in &config.chains {
-            if signer.chains.contains(&chain.name) {
-                let lane = Lane {
-                    chain: chain.id,
-                    signer: address,
-                };
-                lanes.push((lane, signer.max_in_flight));
-            }
-        }
-    }
-    lanes
+fn senders(config: &Seen<'_>) -> Vec<Sender> {
+    let sender = |signer: &Signer| Sender {
+        address: signer.address,
+        chains: config
+            .chains
+            .iter()
+            .filter(|chain| signer.chains.contains(&chain.name))
+            .map(|chain| chain.id)
+            .collect(),
+        max_in_flight: signer.max_in_flight,
+    };
+    config.signers.iter().map(sender).collect()
 }
 
-fn without_address(place: usize, signer: &Signer) -> Problem {
-    match signer.key {
-        Some(key @ "key.mnemonic_env") => Problem::new(
-            format!("signer[{place}].{key}"),
-            "this version reads no keys; write each address down as a [[signer]] of its own",
-        ),
-        Some(key) => Problem::new(
-            format!("signer[{place}].address"),
-            format!("is needed: this version reads no keys and cannot find the address of {key}"),
-        ),
-        None => Problem::new(format!("signer[{place}].address"), "is needed"),
+/// A node that only gives nonces opens no keys, and must be told whose nonces.
+fn nameless(config: &Seen<'_>, problems: &mut Vec<Problem>) {
+    for (place, signer) in config.signers.iter().enumerate() {
+        if signer.address.is_none() {
+            let key = signer.key.as_ref().map_or("key", Place::key);
+            let why = format!("is needed: without chain[…].rpc no keys are opened, not even {key}");
+            problems.push(Problem::new(format!("signer[{place}].address"), why));
+        }
     }
 }
 
@@ -115,10 +130,10 @@ fn access(node: &Node, keys_file: Option<&Path>, problems: &mut Vec<Problem>) ->
         problems.push(Problem::new("auth.keys_file", why));
         return None;
     };
-    keys(file, problems)
+    api_keys(file, problems)
 }
 
-fn keys(file: &Path, problems: &mut Vec<Problem>) -> Option<Access> {
+fn api_keys(file: &Path, problems: &mut Vec<Problem>) -> Option<Access> {
     let shown = file.display();
     let text = match std::fs::read_to_string(file) {
         Ok(text) => text,

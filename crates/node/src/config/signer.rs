@@ -18,9 +18,8 @@ const IN_FLIGHT_MAX: usize = 1_000_000;
 pub(crate) struct Signer {
     /// Absent where only its key could tell.
     pub(crate) address: Option<Address>,
-    /// The key's own key in the configuration, such as `key.env`; none for an address that is only
-    /// watched.
-    pub(crate) key: Option<&'static str>,
+    /// Where its key is; none for an address that is only watched.
+    pub(crate) key: Option<Place>,
     pub(crate) chains: Vec<String>,
     /// How many may hold a nonce without being in a block; none is no limit.
     pub(crate) max_in_flight: Option<usize>,
@@ -40,48 +39,77 @@ impl Signer {
         key.check(from, address.is_some());
         Self {
             address,
-            key: key.form(),
+            key: key.places.into_iter().next(),
             chains,
             max_in_flight: (max_in_flight > 0).then_some(max_in_flight),
         }
     }
 }
 
+/// Where a key is.
+pub(crate) enum Place {
+    /// In a variable of the environment.
+    Env(String),
+    /// In a keystore file, its password in another.
+    Keystore { file: String, password_file: String },
+    /// With a service that signs.
+    Remote(Endpoint),
+    /// In a phrase in a variable of the environment, the first so many.
+    Mnemonic { env: String, count: u32 },
+}
+
+impl Place {
+    /// Its key in the configuration.
+    pub(crate) const fn key(&self) -> &'static str {
+        match self {
+            Self::Env(_) => "key.env",
+            Self::Keystore { .. } => "key.keystore",
+            Self::Remote(_) => "key.remote",
+            Self::Mnemonic { .. } => "key.mnemonic_env",
+        }
+    }
+}
+
 /// Which keys of `key` are given.
 struct Key {
-    forms: Vec<&'static str>,
+    places: Vec<Place>,
     has_password: bool,
     count: Option<u64>,
 }
 
 impl Key {
     fn read(from: &mut Section<'_>) -> Self {
-        let env = from.optional::<String>("env").map(|_| "key.env");
-        let keystore = from.optional::<String>("keystore").map(|_| "key.keystore");
-        let has_password = from.optional::<String>("password_file").is_some();
-        let remote = from.optional::<Endpoint>("remote").map(|_| "key.remote");
-        let mnemonic = from
-            .optional::<String>("mnemonic_env")
-            .map(|_| "key.mnemonic_env");
+        let env = from.optional("env").map(Place::Env);
+        let keystore: Option<String> = from.optional("keystore");
+        let password_file: Option<String> = from.optional("password_file");
+        let has_password = password_file.is_some();
+        let keystore = keystore.map(|file| Place::Keystore {
+            file,
+            password_file: password_file.unwrap_or_default(),
+        });
+        let remote = from.optional("remote").map(Place::Remote);
+        let mnemonic: Option<String> = from.optional("mnemonic_env");
         let count = from.optional_number("count", 1..=COUNT_MAX);
-        let forms = [env, keystore, remote, mnemonic]
-            .into_iter()
-            .flatten()
-            .collect();
+        let mnemonic = mnemonic.map(|env| Place::Mnemonic {
+            env,
+            count: count.and_then(|count| count.try_into().ok()).unwrap_or(1),
+        });
+        let places = [env, keystore, remote, mnemonic];
         Self {
-            forms,
+            places: places.into_iter().flatten().collect(),
             has_password,
             count,
         }
     }
 
     fn form(&self) -> Option<&'static str> {
-        self.forms.first().copied()
+        self.places.first().map(Place::key)
     }
 
     fn check(&self, from: &mut Section<'_>, has_address: bool) {
-        if self.forms.len() > 1 {
-            let all = self.forms.join(" and ");
+        if self.places.len() > 1 {
+            let all: Vec<&str> = self.places.iter().map(Place::key).collect();
+            let all = all.join(" and ");
             from.refuse(
                 "key",
                 format!("one key of each signer: {all} exclude each other"),

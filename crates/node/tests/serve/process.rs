@@ -66,6 +66,15 @@ impl Home {
         Ok(home)
     }
 
+    /// With a store in it, and a chain that is asked.
+    pub(crate) fn asking(rpc: &str) -> Result<Self> {
+        let home = Self::new()?;
+        let text = std::fs::read_to_string(home.config())?;
+        let text = text.replace("id = 1", &format!("id = 1, rpc = [\"{rpc}\"]"));
+        std::fs::write(home.config(), text)?;
+        Ok(home)
+    }
+
     fn write(&self, store: &str) -> Result<()> {
         let text = format!(
             "nonce.chain_query = false\nstore.url = \"{store}\"\n\

@@ -68,20 +68,35 @@ fn keys_are_read_from_their_file() {
     assert!(problems[0].starts_with(expected), "{problems:?}");
 }
 
+/// A chain that is asked has endpoints, and what is signed has a key; all that is missing is told.
 #[test]
-fn this_version_has_limits() {
-    let text = format!(
-        "{LEAST}[[signer]]\nkey.env = 'A'\n[[signer]]\nkey.mnemonic_env = 'M'\nkey.count = 3"
-    );
+fn endpoints_and_keys_are_there() {
+    let keys = "[[signer]]\nkey.env = 'A'\n[[signer]]\nkey.mnemonic_env = 'M'\nkey.count = 3
+         [[signer]]\nkey.keystore = '/nowhere/k.json'\nkey.password_file = '/nowhere/p'\n";
+    let problems = refused(&format!("{LEAST}{keys}"), &Environment::default());
+    let paths: Vec<&str> = problems
+        .iter()
+        .filter_map(|each| each.split(": ").next())
+        .collect();
+    let expected = [
+        "chain[0].rpc",
+        "signer[0].key.env",
+        "signer[1].key.mnemonic_env",
+        "signer[2].key.keystore",
+        "signer[2].key.password_file",
+    ];
+    assert_eq!(paths, expected, "{problems:?}");
+    assert_eq!(problems[1], "signer[0].key.env: the variable A is not set");
+}
+
+/// Without endpoints a node only gives nonces: it opens no keys, and addresses are written down.
+#[test]
+fn a_node_that_only_gives_nonces_needs_addresses() {
+    let text = format!("nonce.chain_query = false\n{LEAST}[[signer]]\nkey.env = 'A'\n");
+    let problems = refused(&text, &Environment::default());
     assert_eq!(
-        refused(&text, &Environment::default()),
-        [
-            "nonce.chain_query: this version cannot ask a chain yet; set it to false",
-            "signer[0].address: is needed: this version reads no keys and cannot find the address of \
-             key.env",
-            "signer[1].key.mnemonic_env: this version reads no keys; write each address down as a \
-             [[signer]] of its own",
-        ],
+        problems,
+        ["signer[0].address: is needed: without chain[…].rpc no keys are opened, not even key.env"]
     );
 }
 
@@ -101,8 +116,8 @@ fn mistakes_and_what_is_missing_are_told_together() {
     let expected = [
         "writer.workers",
         "signer[1].address",
-        "nonce.chain_query",
-        "signer[0].address",
+        "chain[0].rpc",
+        "signer[0].key.env",
         "node.cluster_secret_env",
         "auth.keys_file",
     ];
@@ -137,12 +152,10 @@ fn a_lane_is_a_signer_on_a_chain_with_its_limit() {
     );
     let serving = Config::parse_to_serve(&text, &Environment::default());
     let (_, serving) = serving.unwrap_or_else(|problems| panic!("{problems}"));
-    let lanes = serving.lanes;
-    let chains: Vec<_> = lanes
-        .iter()
-        .map(|(lane, most)| (lane.chain.get(), *most))
-        .collect();
-    assert_eq!(chains, [(1, Some(3)), (5, Some(3))]);
+    let sender = &serving.senders[0];
+    let chains: Vec<_> = sender.chains.iter().map(|chain| chain.get()).collect();
+    assert_eq!((chains, sender.max_in_flight), (vec![1, 5], Some(3)));
+    assert!(serving.keys.is_none(), "no endpoint, no key");
 }
 
 #[test]
