@@ -2,6 +2,7 @@
 //! clients of a running node.
 
 pub(crate) mod dev;
+pub(crate) mod demo;
 pub(crate) mod tx;
 pub(crate) mod signers;
 pub(crate) mod completions;
@@ -34,6 +35,11 @@ pub(crate) enum Command {
     ///
     /// Everything is new at each start and gone at the end. It prints a request to begin with.
     Dev(dev::Dev),
+    /// Watch it keep its promises: transactions, a reorg and a crash in about twenty seconds.
+    ///
+    /// A chain of its own, a node that is killed in the middle, and at the end every promise held against
+    /// the chain. Exits with 1 if one was broken, and then keeps the node's directory.
+    Demo(demo::Demo),
     /// Run a node.
     ///
     /// Brings the store's schema up to date, listens, and leads lanes until SIGTERM or SIGINT. Then it

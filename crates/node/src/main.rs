@@ -9,6 +9,7 @@ mod serve;
 mod wiring;
 mod keyring;
 mod dev;
+mod demo;
 mod timed;
 mod clock;
 mod signals;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
                 dev::dev(what, environment),
             )
         }),
+        Command::Demo(what) => told(run(&mut Builder::new_multi_thread(), demo::demo(what))),
         Command::Serve(what) => logged(&what.log, || {
             telemetry::end_on_panic();
             let (config, serving) = Config::load_to_serve(&what.from.config, &environment)?;
