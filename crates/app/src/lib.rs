@@ -13,4 +13,5 @@ pub mod node;
 pub mod lifecycle;
 pub mod lane;
 pub mod recovery;
+pub mod query;
 pub mod drive;

@@ -26,7 +26,10 @@ use fencepost_domain::ids::{
 };
 use fencepost_domain::state::Wait;
 
-pub use chain::{BlockBody, Chain, ChainUnavailable, CountMode, Estimate, Receipt, Source, Tip};
+pub use chain::{
+    BlockBody, Chain, ChainHealth, ChainUnavailable, CountMode, EndpointHealth, Estimate, Receipt,
+    Source, Tip,
+};
 pub use clock::{Clock, Ticks};
 pub use create::{
     Body, Enqueued, LaneBatch, LaneCreated, LanePromotion, LaneRefusal, Loan, NewTx, Stored,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use fencepost_app::ports::{
-    BlockBody, Chain, ChainUnavailable, CountMode, Estimate, Receipt, Source, Tip,
+    BlockBody, Chain, ChainHealth, ChainUnavailable, CountMode, Estimate, Receipt, Source, Tip,
 };
 use fencepost_domain::fee::Quote;
 use fencepost_domain::ids::{ChainId, Height, Lane};
@@ -84,28 +84,6 @@ impl ChainConfig {
     }
 }
 
-/// How the endpoints of a chain are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ChainHealth {
-    /// The chain's configured name.
-    pub name: String,
-    /// In configured order.
-    pub endpoints: Vec<EndpointHealth>,
-}
-
-/// How an endpoint is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EndpointHealth {
-    /// Its place in the configuration, from 0.
-    pub position: usize,
-    /// `ok`, `lagging`, `unreachable`, `wrong_chain` or `untried`.
-    pub state: &'static str,
-    /// The newest block that it told.
-    pub head: Option<u64>,
-    /// What it says it runs.
-    pub client: Option<String>,
-}
-
 /// The chains, over JSON-RPC.
 pub struct Chains {
     chains: BTreeMap<ChainId, Arc<Endpoints>>,
@@ -121,12 +99,6 @@ impl Chains {
         }
     }
 
-    /// How all endpoints are, by what was last seen of them. Asks nobody.
-    #[must_use]
-    pub fn health(&self) -> Vec<ChainHealth> {
-        self.chains.values().map(|chain| chain.health()).collect()
-    }
-
     fn of(&self, chain: ChainId) -> Result<&Arc<Endpoints>, Unasked> {
         self.chains.get(&chain).ok_or(Unasked::UnknownChain(chain))
     }
@@ -134,6 +106,10 @@ impl Chains {
 
 #[async_trait]
 impl Chain for Chains {
+    fn health(&self) -> Vec<ChainHealth> {
+        self.chains.values().map(|chain| chain.health()).collect()
+    }
+
     fn is_usable(&self, chain: ChainId) -> bool {
         self.of(chain).is_ok_and(|endpoints| endpoints.is_usable())
     }

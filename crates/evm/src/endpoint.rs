@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use fencepost_app::ports::EndpointHealth;
 use fencepost_domain::ids::ChainId;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use crate::chains::EndpointHealth;
 use crate::dialect::Dialect;
 use crate::meters::{ChainMeters, Purpose};
 use crate::rpc::{Answer, Call, Fault, value};

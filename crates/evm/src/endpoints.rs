@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fencepost_app::ports::{ChainUnavailable, Source};
+use fencepost_app::ports::{ChainHealth, ChainUnavailable, Source};
 use fencepost_domain::ids::ChainId;
 use futures::future::join_all;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::time::Instant;
 
 use crate::ask::quote::QuoteCache;
-use crate::chains::{ChainConfig, ChainHealth};
+use crate::chains::ChainConfig;
 use crate::endpoint::{Endpoint, Unready};
 use crate::meters::{ChainMeters, Meters, Purpose};
 use crate::rpc::{Call, Fault, value};

@@ -19,7 +19,7 @@ mod meters;
 mod transport;
 mod http;
 
-pub use chains::{BadEndpoint, ChainConfig, ChainHealth, Chains, EndpointHealth};
+pub use chains::{BadEndpoint, ChainConfig, Chains};
 pub use http::{ANSWER_BYTES_MAX, BadUrl, HttpTransport};
 pub use meters::Meters;
 pub use transport::{Response, Transport, TransportError};

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use axum::http::HeaderMap;
 use fencepost_app::directory::Seat;
 use fencepost_app::lifecycle::accept::{Origin, Verdict};
-use fencepost_app::ports::{Body, NewTx};
+use fencepost_app::ports::{Body, Key, NewTx};
 use fencepost_domain::ids::{Lane, LaneId, RequestId, TxId};
 use futures::future::join_all;
+use futures::{FutureExt, StreamExt, stream};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
@@ -24,6 +25,9 @@ use crate::given::Given;
 use crate::json::create::CreateBody;
 use crate::problem::{Code, Problem};
 use crate::{body, faults};
+
+/// How many requests of a batch are estimated at once.
+const PREFLIGHTS_AT_ONCE: usize = 16;
 
 /// The header that names a request.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -69,6 +73,42 @@ pub(crate) fn take(
         meta: read.meta,
     };
     Ok(Taken { seat, tx })
+}
+
+/// Looks whether it would be reverted, where that is wanted. What is known is not judged again: its
+/// answer is what became of it.
+pub(crate) async fn preflight(served: &Served, taken: &Taken) -> Result<(), Problem> {
+    let Body::Managed(payload) = &taken.tx.body else {
+        return Ok(());
+    };
+    if !served.node.settings().preflight || payload.gas().is_some() {
+        return Ok(());
+    }
+    if let Some(request_id) = taken.tx.request_id.clone() {
+        let key = Key::Request(taken.seat.lane, request_id);
+        let known = served.node.store().find(&key).await;
+        if known.map_err(|error| Problem::unread(&error))?.is_some() {
+            return Ok(());
+        }
+    }
+    let looked = served.node.preflight(taken.seat.lane, payload).await;
+    looked.map_err(|why| {
+        let detail = format!("It would be reverted: {why}. Nothing was stored.");
+        Problem::new(Code::PreflightReverted).detail(detail)
+    })
+}
+
+/// The same of many, at most [`PREFLIGHTS_AT_ONCE`] at once.
+pub(crate) async fn preflights(served: &Served, all: &[Taken]) -> Vec<Result<(), Problem>> {
+    // Boxed: a closure over borrows of every lifetime is none that a handler can be made of.
+    let looks: Vec<_> = all
+        .iter()
+        .map(|taken| preflight(served, taken).boxed())
+        .collect();
+    stream::iter(looks)
+        .buffered(PREFLIGHTS_AT_ONCE)
+        .collect()
+        .await
 }
 
 /// Puts all of them before the workers, in order, and waits for what becomes of them. That goes on by

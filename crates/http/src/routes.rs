@@ -61,6 +61,7 @@ pub(crate) fn described(limits: &Limits) -> (Router<Arc<Served>>, OpenApi) {
         .routes(routes!(read::by_id))
         .routes(routes!(history::history))
         .routes(routes!(history::attempts))
+        .routes(routes!(history::confirmations))
         .routes(routes!(signers::list))
         .routes(routes!(signers::one))
         .routes(routes!(health::livez))

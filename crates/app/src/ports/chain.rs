@@ -78,9 +78,34 @@ pub enum Estimate {
     Refused(String),
 }
 
+/// How the endpoints of a chain are, by what was last seen of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainHealth {
+    /// The chain's configured name.
+    pub name: String,
+    /// In configured order.
+    pub endpoints: Vec<EndpointHealth>,
+}
+
+/// How an endpoint is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndpointHealth {
+    /// Its place in the configuration, from 0.
+    pub position: usize,
+    /// `ok`, `lagging`, `unreachable`, `wrong_chain` or `untried`.
+    pub state: &'static str,
+    /// The newest block that it told.
+    pub head: Option<u64>,
+    /// What it says it runs.
+    pub client: Option<String>,
+}
+
 /// The chains. Every call ends within a deadline of its own: an endpoint that hangs is not reachable.
 #[async_trait]
 pub trait Chain: Send + Sync {
+    /// How all endpoints are. Asks nobody.
+    fn health(&self) -> Vec<ChainHealth>;
+
     /// Whether some endpoint of this chain can be used now.
     fn is_usable(&self, chain: ChainId) -> bool;
 

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use async_trait::async_trait;
 use fencepost_app::ports::{
-    BlockBody, Chain, ChainUnavailable, CountMode, Estimate, Receipt, Source, Tip,
+    BlockBody, Chain, ChainHealth, ChainUnavailable, CountMode, Estimate, Receipt, Source, Tip,
 };
 use fencepost_domain::fee::Quote;
 use fencepost_domain::ids::{ChainId, Height, Lane, Nonce};
@@ -35,6 +35,10 @@ fn silent<T>() -> Result<T, ChainUnavailable> {
 
 #[async_trait]
 impl Chain for Told {
+    fn health(&self) -> Vec<ChainHealth> {
+        vec![]
+    }
+
     fn is_usable(&self, _: ChainId) -> bool {
         false
     }

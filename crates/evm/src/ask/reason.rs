@@ -14,8 +14,8 @@ use crate::meters::Purpose;
 use crate::revert;
 use crate::rpc::{Call, quoted, value};
 
-/// How many of one question get a reason. In a block full of reverted ones they are all alike.
-const REASONS_MAX: usize = 4;
+/// How many of one question get a reason: as many as go into one batch.
+const REASONS_MAX: usize = 100;
 /// A reason is not worth the pass's time.
 const TIME_MAX: Duration = Duration::from_secs(1);
 

@@ -1,5 +1,6 @@
 //! Endpoints that do as they are told, and remember what they were asked.
 
+use fencepost_app::ports::Chain;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

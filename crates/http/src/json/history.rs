@@ -1,6 +1,7 @@
 //! What happened to a transaction: its events and its attempts.
 
 use fencepost_app::ports::{StoredAttempt, StoredEvent};
+use fencepost_app::query::Confirmation;
 use fencepost_domain::U256;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -55,6 +56,36 @@ pub(crate) struct Standing {
     /// Why
     #[schema(schema_with = words::sub_state, required = true)]
     sub_state: Option<String>,
+}
+
+/// A block on top of a transaction's
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Confirmation)]
+pub(crate) struct Covering {
+    /// Its height
+    block_number: u64,
+    /// Its hash
+    block_hash: Hash,
+    /// When it was told
+    at: Moment,
+}
+
+impl From<Confirmation> for Covering {
+    fn from(told: Confirmation) -> Self {
+        Self {
+            block_number: told.block.number.get(),
+            block_hash: Hash(told.block.hash),
+            at: Moment(told.at),
+        }
+    }
+}
+
+/// The blocks on top of a transaction's, lowest first
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Confirmations {
+    /// The whole list; after a fork it begins anew. Empty unless `confirmations.publish` is set
+    pub(crate) confirmations: Vec<Covering>,
 }
 
 impl From<StoredEvent> for Event {

@@ -1,6 +1,7 @@
 //! A signer on a chain, as an operator sees it.
 
 use fencepost_app::ports::{LaneView, Leader, PauseReason, Record};
+use fencepost_app::query::Counts;
 use fencepost_domain::ids::Nonce;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -24,7 +25,8 @@ pub(crate) struct Signer {
     leader: Option<LeaderView>,
     /// The next nonce to be given
     next_nonce: u64,
-    /// How many transactions of it the chain has in blocks, where the chain is asked
+    /// How many transactions of it the chain has in blocks, where the chain can be asked; lists of signers
+    /// ask no chain
     #[schema(required = true)]
     chain_latest: Option<u64>,
     /// The same with what waits in the pools
@@ -105,6 +107,15 @@ impl Signer {
             free_nonces: view.free.iter().map(|nonce| nonce.get()).collect(),
             paused: view.paused.map(|reason| reason.word()),
             head: view.head.as_deref().map(Head::from),
+        }
+    }
+
+    /// The same, with what the chain says.
+    pub(crate) fn counted(self, counts: Counts) -> Self {
+        Self {
+            chain_latest: counts.latest.map(|count| count.get()),
+            chain_pending: counts.pending.map(|count| count.get()),
+            ..self
         }
     }
 

@@ -93,6 +93,9 @@ codes! {
     InvalidRequest = "invalid_request", UNPROCESSABLE_ENTITY, "Fields are wrong",
         "One or more fields are wrong; `errors` names each of them. Nothing was stored.",
         "Correct the fields. Sending the same again gives the same answer.";
+    PreflightReverted = "preflight_reverted", UNPROCESSABLE_ENTITY, "It would be reverted",
+        "The request has no gas limit, and a node that was asked to estimate it says that it would be reverted now. `detail` has the reason. Nothing was stored and no nonce was spent.",
+        "Correct the call, or send it with a gas limit to have it sent all the same. `submit.preflight = false` turns this look off.";
     SignerPaused = "signer_paused", LOCKED, "The signer is paused",
         "The signer gives no nonces now: an operator paused it, or something was found that a person must look at. Nothing was stored.",
         "Try again later with the same request id; `GET /api/v1/signers/{signer}` shows whether it still is.";

@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use super::deadline;
 use crate::access::{Caller, Submitter};
 use crate::api::Served;
 use crate::faults::{Faults, wrong};
@@ -25,7 +26,7 @@ use crate::{body, json, verdict};
 
 problems!(Problems: Malformed, Unauthorized, Forbidden, RequestTimeout, TooLarge, UnsupportedMediaType,
     InvalidRequest,
-    RateLimited, InternalError);
+    RateLimited, InternalError, TimedOut);
 
 /// What became of each request, in order
 #[derive(Serialize, ToSchema)]
@@ -100,6 +101,15 @@ pub(super) async fn batch(
             }
         }));
     }
+    let looked = deadline::bounded(&served, intake::preflights(&served, &due)).await?;
+    let mut good = Vec::new();
+    for ((place, taken), looked) in places.into_iter().zip(due).zip(looked) {
+        match looked {
+            Ok(()) => good.push((place, taken)),
+            Err(problem) => results[place] = Err(problem),
+        }
+    }
+    let (places, due): (Vec<usize>, Vec<Taken>) = good.into_iter().unzip();
     for (place, settled) in places.into_iter().zip(intake::accept(&served, due).await) {
         results[place] = Ok(settled);
     }

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 
+use super::deadline;
 use crate::access::Submitter;
 use crate::api::Served;
 use crate::intake;
@@ -17,8 +18,9 @@ use crate::query::Query;
 use crate::{body, json, verdict};
 
 problems!(Problems: Malformed, Unauthorized, Forbidden, UnknownSigner, UnknownChain, RequestTimeout,
-    IdempotencyConflict, NotLeader, NoncesExhausted, TooLarge, UnsupportedMediaType, InvalidRequest, SignerPaused,
-    RateLimited, InternalError, Overloaded, StoreUnavailable, OutcomeUnknown);
+    IdempotencyConflict, NotLeader, NoncesExhausted, TooLarge, UnsupportedMediaType, InvalidRequest, PreflightReverted,
+    SignerPaused,
+    RateLimited, InternalError, Overloaded, StoreUnavailable, TimedOut, OutcomeUnknown);
 
 /// Have a transaction sent
 ///
@@ -52,6 +54,7 @@ pub(super) async fn create(
     let bytes = body::read(body, &headers, limits.body_bytes, limits.body_timeout).await?;
     let key = intake::idempotency_key(&headers)?;
     let taken = intake::take(&served, &caller, body::text(&bytes)?, key)?;
+    deadline::bounded(&served, intake::preflight(&served, &taken)).await??;
     let settled = intake::accept(&served, vec![taken]).await.pop();
     let (tx, verdict) = settled.ok_or_else(|| Problem::new(Code::InternalError))?;
     let (status, record) = verdict::told(verdict, &tx)?;

@@ -8,6 +8,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tokio::time::timeout;
 
+use crate::api::Served;
 use crate::problem::{Code, Problem};
 
 type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
@@ -20,4 +21,13 @@ pub(super) fn within(limit: Duration) -> impl Fn(Request, Next) -> Answering + C
             answered.unwrap_or_else(|_| Problem::new(Code::TimedOut).into_response())
         })
     }
+}
+
+/// The same of what comes before a write: when it is over, nothing was stored.
+pub(super) async fn bounded<T>(
+    served: &Served,
+    work: impl Future<Output = T>,
+) -> Result<T, Problem> {
+    let looked = timeout(served.limits.request_timeout, work).await;
+    looked.map_err(|_| Problem::new(Code::TimedOut))
 }

@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use fencepost_app::ports::{ChainHealth, EndpointHealth};
 use prometheus_client::encoding::text::encode;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -51,6 +52,48 @@ pub(crate) struct Condition {
     leading: usize,
     /// It is stopping
     draining: bool,
+    /// How the chains' endpoints are. A chain that is out of reach does not make the node unready: it goes
+    /// on accepting
+    chains: Vec<ChainCondition>,
+}
+
+/// How a chain's endpoints are
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ChainCondition {
+    /// The chain's configured name
+    name: String,
+    /// In configured order
+    endpoints: Vec<EndpointCondition>,
+}
+
+/// How an endpoint is
+#[derive(Serialize, ToSchema)]
+pub(crate) struct EndpointCondition {
+    /// Its place in the configuration, from 0
+    position: usize,
+    /// `ok`, `lagging`, `unreachable`, `wrong_chain` or `untried`
+    state: &'static str,
+    /// The newest block that it told
+    #[schema(required = true)]
+    head: Option<u64>,
+    /// What it says it runs
+    #[schema(required = true)]
+    client: Option<String>,
+}
+
+impl From<ChainHealth> for ChainCondition {
+    fn from(chain: ChainHealth) -> Self {
+        let endpoint = |endpoint: EndpointHealth| EndpointCondition {
+            position: endpoint.position,
+            state: endpoint.state,
+            head: endpoint.head,
+            client: endpoint.client,
+        };
+        Self {
+            name: chain.name,
+            endpoints: chain.endpoints.into_iter().map(endpoint).collect(),
+        }
+    }
 }
 
 /// Whether the process lives; nothing else is looked at
@@ -90,6 +133,11 @@ pub(super) async fn readyz(State(served): State<Arc<Served>>) -> Response {
         node: node.holder().node.as_str().to_owned(),
         leading: node.led(),
         draining,
+        chains: node
+            .chain_health()
+            .into_iter()
+            .map(ChainCondition::from)
+            .collect(),
     };
     let Some(code) = code else {
         let ready = Ready {

@@ -13,7 +13,7 @@ use super::read::{find, id};
 use crate::access::Reader;
 use crate::api::Served;
 use crate::json;
-use crate::json::history::{Attempt, Attempts, Event, History};
+use crate::json::history::{Attempt, Attempts, Confirmations, Covering, Event, History};
 use crate::problem::{Problem, problems};
 use crate::query::{Query, Segment};
 
@@ -78,4 +78,33 @@ pub(super) async fn attempts(
     let attempts = attempts.map_err(|error| Problem::unread(&error))?;
     let attempts = attempts.into_iter().map(Attempt::from).collect();
     Ok(json::answer(StatusCode::OK, &Attempts { attempts }))
+}
+
+/// The blocks on top of the one that a transaction is in, where they are published
+#[utoipa::path(
+    get,
+    path = "/api/v1/tx/{txId}/confirmations",
+    tag = "transactions",
+    operation_id = "getConfirmations",
+    params(("txId" = Uuid, Path, description = "The transaction's id")),
+    responses((status = 200, description = "The blocks", body = Confirmations), Problems),
+    security(("key" = ["read"])),
+)]
+pub(super) async fn confirmations(
+    State(served): State<Arc<Served>>,
+    Reader(caller): Reader,
+    Segment(tx): Segment,
+    query: Query,
+) -> Result<Response, Problem> {
+    let mut faults = query.finish();
+    let tx = faults.read("txId", Some(&tx), id);
+    faults.check()?;
+    let record = find(&served, &caller, tx.map(Key::Id)).await?;
+    let told = served.node.confirmations(record.tx).await;
+    let told = told.map_err(|error| Problem::unread(&error))?;
+    let confirmations = told.into_iter().map(Covering::from).collect();
+    Ok(json::answer(
+        StatusCode::OK,
+        &Confirmations { confirmations },
+    ))
 }

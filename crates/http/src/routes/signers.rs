@@ -102,8 +102,9 @@ pub(super) async fn one(
     let signer = signer.expect("what cannot be read is a fault");
     caller.check(signer)?;
     let chain = chain.known()?.id;
-    let view = view(&served, Lane { chain, signer }).await?;
-    let signer = describe(&served, view).await?;
+    let lane = Lane { chain, signer };
+    let signer = describe(&served, view(&served, lane).await?).await?;
+    let signer = signer.counted(served.node.counts(lane).await);
     Ok(json::answer(StatusCode::OK, &signer))
 }
 

@@ -155,7 +155,8 @@ async fn a_full_worker_says_so_at_once() {
 async fn readiness_follows_the_store_and_the_stop() {
     let (world, sabotage) = Sabotage::world();
     let server = world.server().await;
-    let expected = json!({ "status": "ready", "node": "n1", "leading": 0, "draining": false });
+    let expected =
+        json!({ "status": "ready", "node": "n1", "leading": 0, "draining": false, "chains": [] });
     let reply = server.get("/readyz").await;
     assert_eq!((reply.status, reply.json()), (200, expected));
     server.create(&payment(1)).await;

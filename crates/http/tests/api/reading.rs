@@ -50,6 +50,7 @@ async fn what_is_not_there_is_not_found() {
         nobody.to_owned(),
         format!("{nobody}/history"),
         format!("{nobody}/attempts"),
+        format!("{nobody}/confirmations"),
         format!("by-request?signer={ALICE}&requestId=x"),
         format!("by-nonce?signer={ALICE}&nonce=1"),
         format!("by-nonce?signer={BOB}&nonce=0"),
@@ -119,6 +120,11 @@ async fn the_history_tells_every_step_and_the_attempts_every_hash() {
             .json(),
         json!({ "attempts": [] })
     );
+    let confirmations = server
+        .get(&format!("/api/v1/tx/{tx}/confirmations"))
+        .await
+        .json();
+    assert_eq!(confirmations, json!({ "confirmations": [] }));
     server.confirm(tx, 7).await;
     let history = server.get(&format!("/api/v1/tx/{tx}/history")).await.json();
     let events = history["events"].as_array().unwrap();
