@@ -212,6 +212,7 @@ impl Worker {
             return;
         };
         let seat = track.seat;
+        let now = self.node.ticks.ticks();
         let Ok(version) = step.version.plus(1) else {
             return;
         };
@@ -236,6 +237,8 @@ impl Worker {
                 entry.busy = Busy::No;
                 entry.to_send = true;
                 entry.failures = 0;
+                // Bytes that nobody has seen yet are in no block.
+                entry.asked_at = Some(now);
             }
             Then::Nothing => {}
             Then::Mined => {
@@ -252,6 +255,7 @@ impl Worker {
                 entry.to_send = true;
                 entry.asked_at = None;
                 entry.final_in = None;
+                track.send_from(nonce);
             }
         }
     }

@@ -340,6 +340,23 @@ impl Track {
         nonces
     }
 
+    /// What is above one that lost its block may have lost its own before we saw it there: the whole
+    /// window from here on is sent again, and a node that has it says so.
+    pub(crate) fn send_from(&mut self, nonce: Nonce) {
+        let above: Vec<Nonce> = self
+            .window()
+            .map(|(each, _)| each)
+            .filter(|each| *each > nonce)
+            .collect();
+        for nonce in above {
+            if let Some(entry) = self.entries.get_mut(&nonce)
+                && entry.need() == Need::Block
+            {
+                entry.to_send = true;
+            }
+        }
+    }
+
     /// Whether something in the window waits to be sent again since `now`.
     pub(crate) fn has_due(&self, now: Duration) -> bool {
         self.window().any(|(_, entry)| {

@@ -314,15 +314,23 @@ impl Follower {
         }
     }
 
-    /// Tells of the blocks that are on top of those with something of ours inside.
+    /// Tells of the blocks that are on top of those with something of ours inside, as many as make it
+    /// final.
     fn cover(&mut self, branch: &[BlockBody]) {
+        let most = match self.settings.finality {
+            Rule::Confirmations(most) => most,
+            Rule::Safe | Rule::Finalized => u64::MAX,
+        };
         for hit in self.board.hits_from(Height::default()) {
             let below = hit.block.number;
             if hit.told || self.window.at(below) != Some(hit.block.hash) {
                 continue;
             }
-            for body in branch.iter().filter(|body| body.block.number > below) {
-                self.tell(hit.whose, Sight::Covered(body.block));
+            for body in branch {
+                let above = body.block.number.get().saturating_sub(below.get());
+                if (1..=most).contains(&above) {
+                    self.tell(hit.whose, Sight::Covered(body.block));
+                }
             }
         }
     }

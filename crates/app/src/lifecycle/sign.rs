@@ -29,10 +29,16 @@ const AT_ONCE: usize = 8;
 /// How long a key may fail before the head of its lane is told as stuck.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How often in a row a chain that cannot be asked makes the wait longer. The endpoints have waits of their
+/// own, so asking again costs nothing; more would keep a lane waiting long after its chain is back.
+const UNREACHABLE_MAX: u32 = 4;
+
 /// Why there are no bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Unfilled {
-    /// The chain could not be asked, or not now.
+    /// No endpoint of the chain answers.
+    Unreachable(String),
+    /// The chain cannot say, or not now.
     Later(String),
     /// It would be reverted now.
     Reverted(String),
@@ -115,7 +121,10 @@ impl Worker {
                     self.reject(lane, nonce, why).await;
                 }
                 Err(Unfilled::Reverted(why) | Unfilled::Later(why)) => {
-                    self.sign_later(lane, nonce, &why);
+                    self.sign_later(lane, nonce, &why, u32::MAX);
+                }
+                Err(Unfilled::Unreachable(why)) => {
+                    self.sign_later(lane, nonce, &why, UNREACHABLE_MAX);
                 }
                 Err(Unfilled::Key(why)) => self.key_fails(lane, nonce, head, &why).await,
             }
@@ -159,13 +168,13 @@ impl Worker {
         }
     }
 
-    fn sign_later(&mut self, lane: LaneId, nonce: Nonce, why: &str) {
+    fn sign_later(&mut self, lane: LaneId, nonce: Nonce, why: &str, longer_max: u32) {
         let now = self.node.ticks.ticks();
         let track = self.tracks.get_mut(&lane);
         if let Some(entry) = track.and_then(|track| track.get_mut(nonce)) {
             entry.busy = Busy::No;
             entry.failures += 1;
-            entry.due_at = now + backoff(entry.failures, entry.tx);
+            entry.due_at = now + backoff(entry.failures.min(longer_max), entry.tx);
             if entry.failures == 1 {
                 tracing::warn!(tx_id = %entry.tx, %nonce, why, "it cannot be signed now; it is tried again");
             }
@@ -175,7 +184,7 @@ impl Worker {
     /// The key fails: its lane rests, and its head is told as stuck when that lasts.
     async fn key_fails(&mut self, lane: LaneId, nonce: Nonce, head: Option<Nonce>, why: &str) {
         let now = self.node.ticks.ticks();
-        self.sign_later(lane, nonce, why);
+        self.sign_later(lane, nonce, why, u32::MAX);
         let Some(track) = self.tracks.get_mut(&lane) else {
             return;
         };
@@ -244,7 +253,9 @@ async fn fill_one(
             base_fee: None,
             tip: 0,
         },
-        Fees::Ours | Fees::Dynamic { .. } => chain.quote(seat.lane.chain).await.map_err(later)?,
+        Fees::Ours | Fees::Dynamic { .. } => {
+            chain.quote(seat.lane.chain).await.map_err(unreachable)?
+        }
     };
     let fees = fee::choose(asked, quote, node.ceilings(seat.lane.chain));
     let gas = match &draft.payload {
@@ -293,7 +304,11 @@ async fn fill_one(
 }
 
 async fn estimate(chain: &dyn Chain, seat: Seat, payload: &Payload) -> Result<u64, Unfilled> {
-    match chain.estimate(seat.lane, payload).await.map_err(later)? {
+    match chain
+        .estimate(seat.lane, payload)
+        .await
+        .map_err(unreachable)?
+    {
         Estimate::Gas(gas) => {
             let least = gas::least(payload.to().is_none(), payload.data(), payload.access());
             Ok(gas.max(least))
@@ -305,6 +320,6 @@ async fn estimate(chain: &dyn Chain, seat: Seat, payload: &Payload) -> Result<u6
     }
 }
 
-fn later(error: ChainUnavailable) -> Unfilled {
-    Unfilled::Later(crate::causes::Causes(&error).to_string())
+fn unreachable(error: ChainUnavailable) -> Unfilled {
+    Unfilled::Unreachable(crate::causes::Causes(&error).to_string())
 }

@@ -82,6 +82,31 @@ async fn dropped_by_a_fork_it_is_sent_again_and_ends_once() {
     }
 }
 
+/// Some of a lane were seen in the block that is replaced, and some were not: none waits for its time.
+#[tokio::test(start_paused = true)]
+async fn what_was_dropped_unseen_is_sent_again_with_what_was_seen() {
+    let mut life = Life::new(1, 1).await;
+    life.world.main.finality = Rule::Confirmations(6);
+    life.world.settings.resubmit_interval = Some(std::time::Duration::from_mins(10));
+    life.world.settings.stale_receipt_timeout = std::time::Duration::from_mins(10);
+    let node = life.world.node("a").await;
+    life.rest();
+    life.mine(5);
+    seconds(2).await;
+    let rows = life.send(&node, life.lanes[0], 2).await;
+    life.until_state(&rows[1], "TRACKING/BROADCAST").await;
+    life.mine(1);
+    life.until_state(&rows[1], "TRACKING/MINED").await;
+    let more = life.send(&node, life.lanes[0], 3).await;
+    life.until_state(&more[2], "TRACKING/BROADCAST").await;
+    // In a block that is replaced before anyone has looked.
+    life.mine(1);
+    life.chain.lock().reorg(&plan(2, Fate::Drop)).unwrap();
+    life.work();
+    life.until_ended().await;
+    life.check().await;
+}
+
 /// Another position in a block of the same height is another block.
 #[tokio::test(start_paused = true)]
 async fn the_same_height_in_another_order_is_another_block() {
@@ -206,4 +231,8 @@ async fn published_confirmations_are_one_for_each_block_and_anew_on_a_fork() {
     let heights: Vec<u64> = told[fork + 1..].iter().take(4).map(|each| each.2).collect();
     assert_eq!(heights, (base + 1..=base + 4).collect::<Vec<_>>());
     assert_eq!(told.last().unwrap().0, Confirmed);
+    // Readers get the list of the branch that counts, and nothing of the one before.
+    let list = node.node.confirmations(rows[0].tx).await.unwrap();
+    let list: Vec<u64> = list.iter().map(|each| each.block.number.get()).collect();
+    assert_eq!(list, heights);
 }

@@ -1,6 +1,7 @@
 //! From accepted to final on a chain that behaves.
 
-use fencepost_devchain::{EndpointId, revert_call};
+use fencepost_app::ports::Body;
+use fencepost_devchain::{EndpointId, Fault, FaultKind, When, revert_call};
 use fencepost_domain::Address;
 use fencepost_domain::request::Draft;
 
@@ -110,6 +111,52 @@ async fn what_cannot_be_estimated_is_rejected_and_its_nonce_given_back() {
     assert_eq!(next.state.nonce().unwrap().get(), 0);
     life.until_ended().await;
     life.check().await;
+}
+
+/// Before anything is stored; what cannot be asked stops nobody.
+#[tokio::test(start_paused = true)]
+async fn a_preflight_says_why_it_would_be_reverted() {
+    let mut life = Life::new(1, 1).await;
+    life.world.settings.preflight = true;
+    let node = life.world.node("a").await;
+    let lane = life.lanes[0];
+    let payload = |draft| match with(draft).body {
+        Body::Managed(payload) => payload,
+        Body::Reserved(_) | Body::Placeholder(_) => unreachable!("it is to be executed"),
+    };
+    let to = Some(Address::repeat_byte(9).to_string());
+    let good = payload(Draft {
+        to: to.clone(),
+        ..Draft::default()
+    });
+    let bad = payload(Draft {
+        to,
+        data: Some(revert_call("sold out").to_string()),
+        ..Draft::default()
+    });
+    assert_eq!(node.node.preflight(lane, &good).await, Ok(()));
+    let why = node.node.preflight(lane, &bad).await.unwrap_err();
+    assert!(why.contains("sold out"), "{why}");
+    life.fault(0, Fault::new(FaultKind::Disconnect(When::Before)));
+    assert_eq!(node.node.preflight(lane, &bad).await, Ok(()));
+}
+
+/// An operator sees how far the chain is beside how far we are.
+#[tokio::test(start_paused = true)]
+async fn the_chains_counts_are_told() {
+    let mut life = Life::new(1, 1).await;
+    let node = life.world.node("a").await;
+    let lane = life.lanes[0];
+    life.send(&node, lane, 2).await;
+    life.until_ended().await;
+    life.rest();
+    let rows = life.send(&node, lane, 1).await;
+    life.until_state(&rows[0], "TRACKING/BROADCAST").await;
+    let counts = node.node.counts(lane).await;
+    assert_eq!(counts.latest.map(|count| count.get()), Some(2));
+    assert_eq!(counts.pending.map(|count| count.get()), Some(3));
+    let health = node.node.chain_health();
+    assert_eq!((health.len(), health[0].endpoints[0].state), (1, "ok"));
 }
 
 /// With a thousand pending, looking costs as much as with one: it grows with blocks.

@@ -194,6 +194,15 @@ impl Fleet {
     }
 
     /// Who leads a signer's lane, by the database's clock.
+    /// Who led last, whether its lease has run out or not.
+    pub(crate) async fn owner(&self, n: u8) -> Result<Option<String>> {
+        let sql = "SELECT owner_node FROM signer_lease WHERE signer = decode($1, 'hex')";
+        let client = connect(&self.store).await?;
+        let hex = signer(n).trim_start_matches("0x").to_owned();
+        let row = client.query_opt(sql, &[&hex]).await?;
+        Ok(row.and_then(|row| row.get(0)))
+    }
+
     pub(crate) async fn leader(&self, n: u8) -> Result<Option<String>> {
         let sql = "SELECT owner_node FROM signer_lease
                     WHERE signer = decode($1, 'hex') AND expires_at > clock_timestamp()";

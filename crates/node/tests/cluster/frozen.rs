@@ -43,7 +43,8 @@ async fn a_leader_frozen_past_its_lease_is_fenced_and_serves_again_as_a_follower
         answer.body["nonce"].is_number(),
         "the leader gave it one: {answer:?}"
     );
-    assert_eq!(fleet.leader(1).await?.as_deref(), Some("b"));
+    // On a busy machine its lease may lapse for a moment; nobody else has taken it.
+    assert_eq!(fleet.owner(1).await?.as_deref(), Some("b"));
     assert_eq!(
         fleet
             .number("SELECT max(fencing_token) FROM signer_lease")
