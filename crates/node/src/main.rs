@@ -11,6 +11,8 @@ mod keyring;
 mod dev;
 mod demo;
 mod timed;
+#[cfg(debug_assertions)]
+mod trap;
 mod clock;
 mod signals;
 mod telemetry;

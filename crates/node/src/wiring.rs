@@ -51,6 +51,10 @@ pub(crate) async fn wire(
         .await
         .map_err(unopened)?;
     let store: Arc<dyn Store> = Arc::new(Watched::new(store, Arc::new(Timed(meters.clone()))));
+    let chain = chain.map(|chain| chain as Arc<dyn Chain>);
+    let signer = keyring.map(|keyring| Arc::new(keyring) as Arc<dyn Signer>);
+    #[cfg(debug_assertions)]
+    let (store, chain, signer) = crate::trap::set(store, chain, signer)?;
     let holder = Holder {
         incarnation: store.join(&config.node.id, &url).await.map_err(unopened)?,
         node: config.node.id,
@@ -60,8 +64,8 @@ pub(crate) async fn wire(
     let crew = Node::assemble(Parts {
         settings: config.settings,
         store,
-        chain: chain.map(|chain| chain as Arc<dyn Chain>),
-        signer: keyring.map(|keyring| Arc::new(keyring) as Arc<dyn Signer>),
+        chain,
+        signer,
         peers,
         clock,
         ticks: Arc::new(Uptime::start()),
