@@ -1,0 +1,18 @@
+//! Real nodes as real processes, on a real PostgreSQL, that sign and send to a chain: a devchain in this
+//! process, or anvil. What the chain holds afterwards is compared with what the API tells.
+
+#![allow(clippy::unwrap_used)] // A test may stop at any surprise.
+
+mod chain {
+    pub(crate) mod fleet;
+    pub(crate) mod member;
+    pub(crate) mod ledger;
+    #[cfg(debug_assertions)] // The traps are absent from release builds.
+    mod crashes;
+    mod order;
+    mod cost;
+    mod hanging;
+    mod rpc;
+    mod anvil;
+    mod reorgs;
+}
