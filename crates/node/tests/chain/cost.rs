@@ -26,7 +26,10 @@ async fn five_thousand_pending_transactions_cost_no_more_requests_than_the_block
     let chain = Chain::start(CHAIN_ID, &signers, Duration::from_secs(1)).await?;
     chain.shared.lock().set_base_fee(Some(100 * GWEI));
     let rpc = [chain.url(0)];
-    let fleet = Fleet::new(database.url(), SIGNERS)?.chain("main", CHAIN_ID, &rpc, "");
+    // A slow machine must not make them stale.
+    let fleet = Fleet::new(database.url(), SIGNERS)?
+        .chain("main", CHAIN_ID, &rpc, "")
+        .with("[confirmations]\nstale_receipt_timeout = \"10m\"\n");
     let node = fleet.start("a").await?;
     let request = |signer: &Address| {
         json!({

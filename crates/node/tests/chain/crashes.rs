@@ -73,7 +73,7 @@ async fn crash(point: &str, heir: Heir) -> Result<()> {
     let signer = accounts(1).await?[0];
     let chain = Chain::start(CHAIN_ID, &[signer], BLOCK).await?;
     let rpc = [chain.url(0)];
-    let fleet = Fleet::new(database.url(), 1)?.chain(
+    let fleet = Fleet::new(database.url(), 1)?.leasing_shortly().chain(
         "main",
         CHAIN_ID,
         &rpc,

@@ -18,9 +18,13 @@ use super::member::Member;
 const PHRASE: &str = "test test test test test test test test test test test junk";
 pub(crate) const PHRASE_VARIABLE: &str = "TEST_PHRASE";
 pub(crate) const CHAIN_ID: u64 = 31_337;
-/// Short, so that a takeover is seen soon; long enough for a busy machine to renew in time.
-const LEASE: &str =
-    "[lease]\nduration = \"2s\"\nrenew_interval = \"400ms\"\nclock_skew_allowance = \"100ms\"\n";
+/// Short, so that a takeover is seen soon. Statements get as much of it as they may: on a busy machine
+/// they need it.
+#[cfg(debug_assertions)]
+const SHORT_LEASE: &str =
+    "[lease]\nduration = \"3s\"\nrenew_interval = \"500ms\"\nclock_skew_allowance = \"100ms\"\n";
+#[cfg(debug_assertions)]
+const SHORT_STATEMENTS: &str = "statement_timeout = \"1400ms\"\n";
 
 /// The first accounts of the phrase.
 pub(crate) async fn accounts(count: u32) -> Result<Vec<Address>> {
@@ -94,6 +98,7 @@ pub(crate) struct Fleet {
     chains: String,
     names: Vec<String>,
     signers: u32,
+    statements: &'static str,
     more: String,
     http: Client,
 }
@@ -109,7 +114,8 @@ impl Fleet {
             chains: String::new(),
             names: vec![],
             signers,
-            more: LEASE.to_owned(),
+            statements: "",
+            more: String::new(),
             http: Client::builder().timeout(Duration::from_secs(60)).build()?,
         })
     }
@@ -121,6 +127,13 @@ impl Fleet {
         self
     }
 
+    /// With leases that soon run out.
+    #[cfg(debug_assertions)]
+    pub(crate) fn leasing_shortly(self) -> Self {
+        let statements = SHORT_STATEMENTS;
+        Self { statements, ..self }.with(SHORT_LEASE)
+    }
+
     /// With further sections.
     pub(crate) fn with(mut self, more: &str) -> Self {
         self.more += more;
@@ -130,9 +143,9 @@ impl Fleet {
     fn config(&self, id: &str) -> Result<PathBuf> {
         let text = format!(
             "[node]\nid = \"{id}\"\nlisten = \"127.0.0.1:0\"\ncluster_secret_env = \"CLUSTER_SECRET\"\n\
-             [store]\nurl = \"{}\"\n{}\
+             [store]\nurl = \"{}\"\n{}{}\
              [[signer]]\nchains = {:?}\nkey.mnemonic_env = \"{PHRASE_VARIABLE}\"\nkey.count = {}\n{}",
-            self.store, self.chains, self.names, self.signers, self.more,
+            self.store, self.statements, self.chains, self.names, self.signers, self.more,
         );
         let file = self.home.path().join(format!("{id}.toml"));
         std::fs::write(&file, text)?;

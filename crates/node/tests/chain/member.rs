@@ -1,7 +1,7 @@
 //! A node as a process. Dropping it kills it.
 
 use std::path::Path;
-use std::process::{ExitStatus, Stdio};
+use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -127,7 +127,7 @@ impl Member {
 
     /// How it ended.
     #[cfg(debug_assertions)]
-    pub(crate) async fn ended(&mut self) -> Result<ExitStatus> {
+    pub(crate) async fn ended(&mut self) -> Result<std::process::ExitStatus> {
         let ended = tokio::time::timeout(wait::PATIENCE, self.child.wait()).await;
         Ok(ended.with_context(|| format!("it goes on: {:#?}", self.log()))??)
     }
