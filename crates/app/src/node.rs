@@ -76,8 +76,8 @@ pub struct Node {
     pub(crate) meters: Meters,
     pub(crate) leases: Leases,
     pub(crate) feed: Watch,
-    /// How many questions for receipts are under way.
-    pub(crate) receipt_slots: Semaphore,
+    /// How many questions for receipts are under way, for each chain.
+    pub(crate) receipt_slots: HashMap<ChainId, Semaphore>,
     desks: Vec<mpsc::Sender<Job>>,
     reports: Vec<mpsc::Sender<Report>>,
     boards: HashMap<ChainId, Arc<Board>>,
@@ -146,7 +146,10 @@ impl Node {
             directory: parts.directory,
             meters: parts.meters,
             feed: Watch::default(),
-            receipt_slots: Semaphore::new(receipt_slots),
+            receipt_slots: ids
+                .iter()
+                .map(|chain| (*chain, Semaphore::new(receipt_slots)))
+                .collect(),
             desks,
             reports,
             boards: ids.iter().copied().zip(boards).collect(),

@@ -192,6 +192,12 @@ impl Worker {
                 self.aligned(held, cursor, now, Answer::Given);
             }
             Alignment::Jump { to } => {
+                // It gives no nonces while it is paused; asking and pausing again would change nothing.
+                self.aligned(held, cursor, now, Answer::Given);
+                let view = self.node.store.lane(lane).await?;
+                if view.is_some_and(|view| view.paused.is_some()) {
+                    return Ok(());
+                }
                 tracing::error!(lane = held.lane.0, %cursor, chain = %to, "the chain is too far ahead of our cursor: the lane is paused");
                 let audit = self.audit("the chain's count is too far ahead of the cursor");
                 let change = PauseChange::Pause(PauseReason::CursorJump);
@@ -227,6 +233,7 @@ impl Worker {
             CursorMoved::Now { to, .. } => self.aligned(held, to, now, Answer::Given),
             CursorMoved::Fenced => self.fenced(held, "raise"),
             CursorMoved::NotPaused | CursorMoved::Holds(_) | CursorMoved::UnknownLane => {
+                self.aligned(held, to, now, Answer::Lacking);
                 self.memory.remove(&held.lane);
                 if let Some(work) = work.take() {
                     work.tell_all(&Verdict::Unavailable);

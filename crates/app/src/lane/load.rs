@@ -3,8 +3,9 @@
 
 use std::collections::HashMap;
 
+use fencepost_domain::flat::Name;
 use fencepost_domain::ids::{LaneId, Nonce, TxId};
-use fencepost_domain::state::{Kind, State};
+use fencepost_domain::state::{Allocated, Kind, Seen, Signing, State, Stuck, Tracking, Why};
 
 use super::track::{Entry, Need, Track};
 use super::worker::Worker;
@@ -94,12 +95,16 @@ impl Worker {
             return Ok(());
         };
         track.knows_ended = true;
-        let newest = PageQuery {
-            lane: Some(seat.lane),
-            limit: ENDED_MAX,
-            ..PageQuery::default()
-        };
-        let page = self.node.store.page(&newest).await?;
+        let mut page = Vec::new();
+        for state in [Name::Confirmed, Name::Failed] {
+            let newest = PageQuery {
+                lane: Some(seat.lane),
+                state: Some(state),
+                limit: ENDED_MAX,
+                ..PageQuery::default()
+            };
+            page.extend(self.node.store.page(&newest).await?);
+        }
         let Some(board) = self.node.board(seat.lane.chain) else {
             return Ok(());
         };
@@ -184,6 +189,8 @@ impl Worker {
             entry.raw = None;
         }
         entry.refused = is_refused(&entry.state);
+        // Stored and perhaps never sent, or out of its block: the same bytes go out, in their order.
+        entry.to_send = is_unsent(&entry.state);
         track.insert(nonce, entry);
     }
 
@@ -226,11 +233,27 @@ impl Worker {
 }
 
 const fn is_refused(state: &State) -> bool {
-    use fencepost_domain::state::{Allocated, Signing};
     matches!(
         state,
         State::Allocated(Allocated {
             bytes: Signing::Refused(_),
+            ..
+        }) | State::Stuck(Stuck {
+            hash: Some(_),
+            why: Why::Refused | Why::NoFunds,
+            ..
+        })
+    )
+}
+
+const fn is_unsent(state: &State) -> bool {
+    matches!(
+        state,
+        State::Allocated(Allocated {
+            bytes: Signing::Signed(_),
+            ..
+        }) | State::Tracking(Tracking {
+            seen: Seen::Reorged,
             ..
         })
     )

@@ -46,13 +46,22 @@ impl Node {
         self.leases.lose(held);
     }
 
+    /// Whether an endpoint of the chain has answered and still does. One that was never tried says nothing:
+    /// others would leave lanes to us that we can do nothing for.
+    fn reaches(&self, chain: &ChainSettings) -> bool {
+        let Some(port) = &self.chain else {
+            return true;
+        };
+        let health = port.health();
+        let known = health.iter().filter(|known| known.name == chain.name);
+        known
+            .flat_map(|known| &known.endpoints)
+            .any(|endpoint| matches!(endpoint.state, "ok" | "lagging"))
+    }
+
     /// Says that we live, and learns who else does.
     pub async fn beat(&self) {
-        let usable = |chain: &ChainSettings| {
-            let port = self.chain.as_ref();
-            port.is_none_or(|port| port.is_usable(chain.id))
-        };
-        let chains = self.chains.iter().filter(|chain| usable(chain));
+        let chains = self.chains.iter().filter(|chain| self.reaches(chain));
         let chains: Vec<_> = chains.map(|chain| chain.id).collect();
         match self.store.beat(&self.holder, &chains).await {
             Ok(Beat::Alive(peers)) => self.set_living(peers),
@@ -86,14 +95,14 @@ impl Node {
     /// Gives up the lanes of chains that we have not reached for as long as a lease lasts, while another
     /// node does: there they can go on.
     pub async fn release_unreached(&self) -> Result<(), StoreError> {
-        let Some(port) = &self.chain else {
+        if self.chain.is_none() {
             return Ok(());
-        };
+        }
         let now = self.ticks.ticks();
         let mut lost = Vec::new();
         for chain in &self.chains {
             let mut unreached = self.unreached();
-            if port.is_usable(chain.id) {
+            if self.reaches(chain) {
                 unreached.remove(&chain.id);
                 continue;
             }

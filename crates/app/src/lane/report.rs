@@ -1,13 +1,12 @@
 //! What a worker is told of things that went on outside it: signing, sending, looking. It wrote none
 //! of it down yet, and what comes from under an old token is void.
 
-use fencepost_domain::attempt::Attempt;
 use fencepost_domain::ids::{LaneId, Nonce};
 use fencepost_domain::rejection::Reply;
 
 use crate::lifecycle::follow::Sight;
 use crate::lifecycle::follow::board::Whose;
-use crate::lifecycle::sign::Unfilled;
+use crate::lifecycle::sign::Filled;
 use crate::ports::{ChainUnavailable, Held, LaneMoved, Move, Receipt, StoreError};
 use fencepost_domain::nonce::ChainCount;
 
@@ -15,10 +14,7 @@ use fencepost_domain::nonce::ChainCount;
 #[derive(Debug)]
 pub(crate) enum Report {
     /// Bytes were signed, or not.
-    Signed {
-        held: Held,
-        results: Vec<(Nonce, Result<Attempt, Unfilled>)>,
-    },
+    Signed { held: Held, results: Vec<Filled> },
     /// Bytes were sent: the number of the attempt, and what came of it.
     Sent {
         held: Held,

@@ -38,6 +38,8 @@ pub(crate) struct Entry {
     pub(crate) to_send: bool,
     /// Every endpoint has refused the newest bytes: what is behind them waits.
     pub(crate) refused: bool,
+    /// How often it would have been reverted while it was the lane's head.
+    pub(crate) reverts: u32,
     /// How often sending or signing failed in a row.
     pub(crate) failures: u32,
     /// Nothing is tried again before this.
@@ -90,6 +92,7 @@ impl Entry {
             busy: Busy::No,
             to_send: false,
             refused: false,
+            reverts: 0,
             failures: 0,
             due_at: Duration::ZERO,
             asked_at: None,
@@ -226,7 +229,8 @@ impl Track {
     pub(crate) fn add(&mut self, nonce: Nonce, entry: Entry) {
         let room = self.unmined.len() < self.window * AHEAD;
         match self.reach {
-            Reach::All if room => {
+            // Below what is in mind it is the head that all others wait for.
+            Reach::All if room || self.is_inside(nonce) => {
                 self.insert(nonce, entry);
             }
             Reach::All => self.reach = Reach::Below(nonce),
@@ -235,6 +239,11 @@ impl Track {
             }
             Reach::Below(_) => {}
         }
+    }
+
+    fn is_inside(&self, nonce: Nonce) -> bool {
+        let highest = self.entries.last_key_value();
+        highest.is_some_and(|(highest, _)| nonce < *highest)
     }
 
     pub(crate) fn insert(&mut self, nonce: Nonce, entry: Entry) {
@@ -290,7 +299,12 @@ impl Track {
     pub(crate) fn to_read(&self) -> Option<Nonce> {
         match self.reach {
             Reach::All => None,
-            Reach::Below(limit) => (self.unmined.len() < self.window * 2).then_some(limit),
+            Reach::Below(limit) => {
+                // What is above the limit does not help: it waits for what is missing below it.
+                let most = self.window * 2;
+                let known = self.unmined.range(..limit).take(most).count();
+                (known < most).then_some(limit)
+            }
         }
     }
 
@@ -331,6 +345,10 @@ impl Track {
             match (entry.need(), entry.busy) {
                 (Need::Block, Busy::No) if entry.to_send && entry.raw.is_some() => {
                     nonces.push(nonce);
+                    // What is behind it waits for its answer.
+                    if entry.refused {
+                        break;
+                    }
                 }
                 (Need::Block, Busy::No | Busy::Ending) if !entry.refused => {}
                 (Need::Nothing, _) => {}
@@ -373,5 +391,107 @@ impl Track {
             .filter(|(_, entry)| entry.need() == Need::Block && entry.asked_at <= before)
             .map(|(nonce, _)| nonce)
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fencepost_domain::Address;
+    use fencepost_domain::ids::{ChainId, Lane, LaneId, Token};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn n(value: u64) -> Nonce {
+        Nonce::new(value).unwrap()
+    }
+
+    fn entry(nonce: u64) -> Entry {
+        Entry {
+            tx: TxId(Uuid::from_u128(u128::from(nonce))),
+            version: Version::FIRST,
+            state: State::Allocated(Allocated {
+                nonce: n(nonce),
+                bytes: Signing::Unsigned,
+            }),
+            kind: Kind::Managed,
+            payload: None,
+            attempts: vec![],
+            raw: None,
+            busy: Busy::No,
+            to_send: false,
+            refused: false,
+            reverts: 0,
+            failures: 0,
+            due_at: Duration::ZERO,
+            asked_at: None,
+            final_in: None,
+        }
+    }
+
+    /// A track of a window of two, with these nonces in mind.
+    fn track(nonces: std::ops::Range<u64>) -> Track {
+        let lane = Lane {
+            chain: ChainId::new(1).unwrap(),
+            signer: Address::ZERO,
+        };
+        let id = LaneId(1);
+        let seat = Seat {
+            id,
+            lane,
+            max_in_flight: None,
+        };
+        let token = Token::NONE;
+        let mut track = Track::new(seat, Held { lane: id, token }, 2, true);
+        for nonce in nonces {
+            track.insert(n(nonce), entry(nonce));
+        }
+        track
+    }
+
+    fn sent(track: &mut Track, nonce: u64, to_send: bool, refused: bool) {
+        let entry = track.get_mut(n(nonce)).unwrap();
+        let hash = B256::repeat_byte(1);
+        entry.state = State::Allocated(Allocated {
+            nonce: n(nonce),
+            bytes: Signing::Signed(hash),
+        });
+        entry.raw = Some(Bytes::new());
+        (entry.to_send, entry.refused) = (to_send, refused);
+    }
+
+    /// All others wait for it, so it is never too far ahead to be kept in mind.
+    #[test]
+    fn a_nonce_below_what_is_in_mind_is_taken_in_however_much_that_is() {
+        let mut full = track(5..30);
+        full.add(n(3), entry(3));
+        assert!(full.get(n(3)).is_some());
+        full.add(n(40), entry(40));
+        assert!(full.get(n(40)).is_none(), "too far ahead");
+        assert_eq!(full.to_read(), None);
+    }
+
+    #[test]
+    fn what_is_missing_below_is_read_however_much_is_in_mind_above_it() {
+        let mut full = track(5..30);
+        full.unlearn_from(n(3));
+        assert_eq!(full.to_read(), Some(n(3)));
+        full.read(Some(n(3)));
+        assert_eq!(full.to_read(), Some(n(4)));
+        full.read(None);
+        assert_eq!(full.to_read(), None);
+    }
+
+    #[test]
+    fn nothing_is_sent_past_one_without_bytes_or_that_all_refuse() {
+        let mut lane = track(0..2);
+        sent(&mut lane, 1, true, false);
+        assert_eq!(lane.sendable(), [], "the head has no bytes");
+        sent(&mut lane, 0, false, true);
+        assert_eq!(lane.sendable(), [], "the head is refused");
+        sent(&mut lane, 0, true, true);
+        assert_eq!(lane.sendable(), [n(0)], "alone, until it is answered");
+        sent(&mut lane, 0, false, false);
+        assert_eq!(lane.sendable(), [n(1)]);
     }
 }

@@ -14,7 +14,7 @@ use crate::causes::Causes;
 use crate::lane::moves::Then;
 use crate::lane::report::{Report, Ungiven};
 use crate::lane::track::Busy;
-use crate::lane::worker::Worker;
+use crate::lane::worker::{REST, Worker};
 use crate::node::Node;
 use crate::ports::{Held, LaneMoved, LaneMoves, Move, StoreError};
 
@@ -53,12 +53,13 @@ impl Worker {
 
     /// Endings that could not be written when they were decided.
     pub(crate) async fn finish_again(&mut self, lane: LaneId) {
+        let now = self.node.ticks.ticks();
         let Some(track) = self.tracks.get(&lane) else {
             return;
         };
         let again: Vec<(Whose, Block, bool)> = track
             .iter()
-            .filter(|(_, entry)| entry.busy == Busy::No)
+            .filter(|(_, entry)| entry.busy == Busy::No && entry.due_at <= now)
             .filter_map(|(nonce, entry)| {
                 let tx = entry.tx;
                 let whose = Whose { lane, nonce, tx };
@@ -86,12 +87,17 @@ impl Worker {
 
     /// Sends what was decided in this turn to the completer.
     pub(crate) fn complete(&mut self) {
-        for (lane, ending) in std::mem::take(&mut self.endings) {
-            let nonces: Vec<Nonce> = ending.moves.iter().map(|(nonce, _)| *nonce).collect();
-            if !self.node.end(ending) {
-                // It is decided again when its time comes.
-                for nonce in nonces {
-                    self.idle(lane, nonce);
+        for (lane, mut ending) in std::mem::take(&mut self.endings) {
+            let held = ending.held;
+            while !ending.moves.is_empty() {
+                let rest = ending.moves.split_off(ending.moves.len().min(BATCH));
+                let moves = std::mem::replace(&mut ending.moves, rest);
+                let nonces: Vec<Nonce> = moves.iter().map(|(nonce, _)| *nonce).collect();
+                if !self.node.end(Ending { held, moves }) {
+                    // It is decided again when its time comes.
+                    for nonce in nonces {
+                        self.idle(lane, nonce);
+                    }
                 }
             }
         }
@@ -120,8 +126,13 @@ impl Worker {
             }
             Ok(LaneMoved::Fenced) => self.fenced(held, "complete"),
             Ok(LaneMoved::Busy) | Err(Ungiven::Nothing) => {
+                let later = self.node.ticks.ticks() + REST;
                 for (nonce, _) in moves {
                     self.idle(lane, nonce);
+                    let track = self.tracks.get_mut(&lane);
+                    if let Some(entry) = track.and_then(|track| track.get_mut(nonce)) {
+                        entry.due_at = later;
+                    }
                 }
             }
             Ok(
@@ -155,6 +166,11 @@ impl Worker {
                 self.memory.remove(&lane);
                 self.node.nudge(lane);
             }
+            return;
+        }
+        if track.get(nonce).is_none() {
+            // The lane was read anew before this was written: it does not have in mind what is open again.
+            self.forget(lane);
             return;
         }
         if let (Some(entry), Ok(version)) = (track.get_mut(nonce), step.version.plus(1)) {
@@ -200,10 +216,10 @@ impl Completer {
                 for ending in endings.drain(..) {
                     size += ending.moves.len();
                     match lanes.get_mut(&ending.held.lane) {
-                        Some(known) if known.held == ending.held => {
+                        Some(known) if known.held == ending.held && size <= BATCH => {
                             known.moves.extend(ending.moves);
                         }
-                        // Under another token than the one before it: not in one statement.
+                        // Under another token than the one before it, or too much: not in one statement.
                         Some(_) => waiting = Some(ending),
                         None => {
                             lanes.insert(ending.held.lane, ending);

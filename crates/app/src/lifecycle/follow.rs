@@ -115,15 +115,21 @@ impl Follower {
 
     async fn look(&mut self) -> Result<(), ChainUnavailable> {
         let tip = self.chain.tip(self.settings.id).await?;
-        let heads = Heads {
-            latest: tip.head.block.number,
-            safe: tip.safe,
-            finalized: tip.finalized,
-        };
-        let source = tip.source;
+        let (source, safe, finalized) = (tip.source, tip.safe, tip.finalized);
         self.advance(tip).await?;
         self.deepen(source).await?;
-        self.decide(heads).await
+        self.compare();
+        // Blocks that are linked, not a height that somebody names.
+        let Some(head) = self.window.head() else {
+            return Ok(());
+        };
+        let within = |height: &Height| *height <= head.number;
+        self.decide(Heads {
+            latest: head.number,
+            safe: safe.filter(within),
+            finalized: finalized.filter(within),
+        })
+        .await
     }
 
     /// Takes new blocks in.
@@ -143,8 +149,9 @@ impl Follower {
         // Only now, with every receipt in hand: a pass that failed above is simply made again.
         if let Some(first) = self.window.take(&branch, keep) {
             self.replaced(first, before, &sights);
-            let below = self.window.base().unwrap_or(first);
-            self.board.prune(below);
+            let head = self.window.head().map_or(first, |head| head.number);
+            let below = head.get().saturating_sub(self.keep());
+            self.board.prune(Height::new(below).unwrap_or(first));
         }
         for (whose, receipt) in sights {
             let hit = Hit {
@@ -177,15 +184,24 @@ impl Follower {
             if !self.window.deepen(&body) {
                 return Err(ChainUnavailable(TORN.into()));
             }
-            for hit in self.board.at(body.block.number) {
-                if hit.block.hash != body.block.hash {
-                    self.node.meters.new_fork();
-                    self.board.take(&hit);
-                    self.tell(hit.whose, Sight::Reorged(hit.block));
-                }
-            }
         }
         Ok(())
+    }
+
+    /// What is said to be in a block that is not the one at its height: workers put such onto the board
+    /// too, from the store and from direct answers, whenever they read a lane.
+    fn compare(&mut self) {
+        let Some(base) = self.window.base() else {
+            return;
+        };
+        for hit in self.board.hits_from(base) {
+            let standing = self.window.at(hit.block.number);
+            if standing.is_some_and(|hash| hash != hit.block.hash) {
+                self.node.meters.new_fork();
+                self.board.take(&hit);
+                self.tell(hit.whose, Sight::Reorged(hit.block));
+            }
+        }
     }
 
     /// The blocks that are new, lowest first.
@@ -338,9 +354,9 @@ impl Follower {
     /// Tells what is final: deep enough, and the same block for every endpoint that has one there.
     async fn decide(&mut self, heads: Heads) -> Result<(), ChainUnavailable> {
         let rule = self.settings.finality;
-        let heights = self
-            .board
-            .undecided(|height| rule.is_deep(height, heads), DECIDED_MAX);
+        let linked = self.linked();
+        let is_deep = |height| rule.is_deep(height, heads) && linked(height);
+        let heights = self.board.undecided(is_deep, DECIDED_MAX);
         if heights.is_empty() {
             return Ok(());
         }
@@ -358,6 +374,21 @@ impl Follower {
             }
         }
         Ok(())
+    }
+
+    /// Whether as many blocks as the rule asks for are linked on top of a height, or stand above a window
+    /// that is as long: what is below it is deeper still.
+    fn linked(&self) -> impl Fn(Height) -> bool + use<> {
+        let base = self.window.base();
+        let length = match (self.window.head(), base) {
+            (Some(head), Some(base)) => head.number.get() - base.get(),
+            (Some(_) | None, _) => 0,
+        };
+        let needed = match self.settings.finality {
+            Rule::Confirmations(n) => n,
+            Rule::Safe | Rule::Finalized => 0,
+        };
+        move |height| base.is_some_and(|base| height >= base) || length >= needed
     }
 
     /// Someone has another block there. If all have, and our window does not say otherwise, ours is gone:

@@ -27,6 +27,7 @@ impl Worker {
         let chain = track.seat.lane.chain;
         let entry = track.get(whose.nonce);
         let Some(entry) = entry.filter(|entry| entry.tx == whose.tx) else {
+            self.mined_elsewhere(whose, receipt.block).await;
             return;
         };
         let Some(known) = entry.attempt(receipt.hash) else {
@@ -101,7 +102,10 @@ impl Worker {
         let (held, id) = (track.held, track.seat.lane.chain);
         let node = Arc::clone(&self.node);
         self.node.hand(async move {
-            let slot = node.receipt_slots.acquire().await;
+            let slot = match node.receipt_slots.get(&id) {
+                Some(slots) => slots.acquire().await.ok(),
+                None => None,
+            };
             let receipts = chain.receipts(id, &hashes).await;
             drop(slot);
             let receipts = receipts.map(|found| found.into_iter().flatten().collect());

@@ -8,7 +8,7 @@ use fencepost_domain::U256;
 use fencepost_domain::attempt::{Attempt, Kind, Unsigned};
 use fencepost_domain::fee;
 use fencepost_domain::gas;
-use fencepost_domain::ids::{LaneId, Nonce};
+use fencepost_domain::ids::{LaneId, Nonce, TxId};
 use fencepost_domain::request::{Fees, Payload};
 use fencepost_domain::state::{self, Why};
 use fencepost_domain::transition::Input;
@@ -33,6 +33,18 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// own, so asking again costs nothing; more would keep a lane waiting long after its chain is back.
 const UNREACHABLE_MAX: u32 = 4;
 
+/// How often the head of a lane must be seen to revert before it is rejected.
+const REVERTS: u32 = 3;
+
+/// What became of one transaction that was to be signed.
+#[derive(Debug)]
+pub(crate) struct Filled {
+    nonce: Nonce,
+    tx: TxId,
+    is_head: bool,
+    result: Result<Attempt, Unfilled>,
+}
+
 /// Why there are no bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Unfilled {
@@ -51,6 +63,9 @@ pub(crate) enum Unfilled {
 /// One transaction to be signed.
 struct Draft {
     nonce: Nonce,
+    tx: TxId,
+    /// All below it was in blocks when it was asked for.
+    is_head: bool,
     payload: Option<Payload>,
     kind: Kind,
 }
@@ -69,14 +84,21 @@ impl Worker {
         if track.tasks.signing || now < track.rests_until {
             return;
         }
+        let head = track.unmined().next().map(|(nonce, _)| nonce);
         let mut drafts = Vec::new();
         for nonce in track.signable(now).into_iter().take(BATCH) {
             let Some(entry) = track.get_mut(nonce) else {
                 continue;
             };
+            // Without what is to be executed there is nothing to sign.
+            if entry.kind == state::Kind::Managed && entry.payload.is_none() {
+                continue;
+            }
             entry.busy = Busy::Signing;
             drafts.push(Draft {
                 nonce,
+                tx: entry.tx,
+                is_head: head == Some(nonce),
                 payload: entry.payload.clone(),
                 kind: match entry.kind {
                     state::Kind::Managed => Kind::Original,
@@ -97,11 +119,7 @@ impl Worker {
     }
 
     /// Bytes came back from the signer: they are to be stored.
-    pub(crate) async fn signed(
-        &mut self,
-        held: Held,
-        results: Vec<(Nonce, Result<Attempt, Unfilled>)>,
-    ) {
+    pub(crate) async fn signed(&mut self, held: Held, results: Vec<Filled>) {
         let lane = held.lane;
         let Some(track) = self
             .tracks
@@ -112,12 +130,26 @@ impl Worker {
         };
         track.tasks.signing = false;
         let head = track.unmined().next().map(|(nonce, _)| nonce);
-        for (nonce, result) in results {
+        for filled in results {
+            let Filled {
+                nonce,
+                tx,
+                is_head,
+                result,
+            } = filled;
+            // The lane may have been read anew meanwhile, and the nonce be another transaction's: bytes
+            // are stored only for the one that they were signed for.
+            let track = self.tracks.get(&lane);
+            let entry = track.and_then(|track| track.get(nonce));
+            if !entry.is_some_and(|entry| entry.tx == tx && entry.busy == Busy::Signing) {
+                continue;
+            }
             match result {
                 Ok(attempt) => self.store_bytes(lane, nonce, attempt).await,
                 Err(Unfilled::Refused(why)) => self.reject(lane, nonce, why).await,
-                // What is pending below it may change what it does: only the head is judged.
-                Err(Unfilled::Reverted(why)) if head == Some(nonce) => {
+                // What is pending below it may change what it does, and one node may lag: only the head
+                // is judged, and not by one look.
+                Err(Unfilled::Reverted(why)) if is_head && self.reverts_again(lane, nonce) => {
                     self.reject(lane, nonce, why).await;
                 }
                 Err(Unfilled::Reverted(why) | Unfilled::Later(why)) => {
@@ -166,6 +198,16 @@ impl Worker {
         if told.is_err() {
             self.idle(lane, nonce);
         }
+    }
+
+    /// Counts that the head of a lane would be reverted; whether that was often enough.
+    fn reverts_again(&mut self, lane: LaneId, nonce: Nonce) -> bool {
+        let track = self.tracks.get_mut(&lane);
+        let Some(entry) = track.and_then(|track| track.get_mut(nonce)) else {
+            return false;
+        };
+        entry.reverts += 1;
+        entry.reverts >= REVERTS
     }
 
     fn sign_later(&mut self, lane: LaneId, nonce: Nonce, why: &str, longer_max: u32) {
@@ -224,11 +266,15 @@ async fn fill(
     signer: &dyn Signer,
     seat: Seat,
     drafts: Vec<Draft>,
-) -> Vec<(Nonce, Result<Attempt, Unfilled>)> {
+) -> Vec<Filled> {
     stream::iter(drafts)
         .map(|draft| async move {
-            let nonce = draft.nonce;
-            (nonce, fill_one(node, chain, signer, seat, draft).await)
+            Filled {
+                nonce: draft.nonce,
+                tx: draft.tx,
+                is_head: draft.is_head,
+                result: fill_one(node, chain, signer, seat, draft).await,
+            }
         })
         .buffered(AT_ONCE)
         .collect()

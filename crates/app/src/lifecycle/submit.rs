@@ -17,6 +17,7 @@ use crate::lane::report::Report;
 use crate::lane::track::{Busy, Need};
 use crate::lane::worker::{Worker, backoff};
 use crate::node::Node;
+use crate::ports::check::WAIT_MAX;
 use crate::ports::{Chain, Held};
 
 /// How many of one lane go out in one go.
@@ -75,6 +76,8 @@ impl Worker {
         for nonce in nonces {
             if let Some(entry) = track.get_mut(nonce) {
                 entry.busy = Busy::Sending;
+                // From here on it is set by what happens meanwhile.
+                entry.to_send = false;
             }
         }
     }
@@ -120,11 +123,12 @@ impl Worker {
         if entry.busy == Busy::Sending {
             entry.busy = Busy::No;
         }
-        entry.to_send = false;
         entry.refused = reply.outcome == Outcome::Refused;
         // The chain may have taken it long ago: its receipt is asked for at once.
-        entry.asked_at = (reply.why != Some(Rejection::NonceTooLow)).then_some(now);
-        let interval = interval.unwrap_or(Duration::from_hours(1));
+        if reply.why == Some(Rejection::NonceTooLow) {
+            entry.asked_at = None;
+        }
+        let interval = interval.unwrap_or(WAIT_MAX);
         let due_in = match reply.outcome {
             Outcome::Accepted => {
                 entry.failures = 0;
@@ -204,6 +208,7 @@ impl Worker {
             for nonce in nonces {
                 if let Some(entry) = track.get_mut(*nonce) {
                     entry.busy = Busy::No;
+                    entry.to_send = true;
                 }
             }
         }

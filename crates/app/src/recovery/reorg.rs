@@ -12,7 +12,7 @@ use crate::lane::moves::Then;
 use crate::lane::worker::Worker;
 use crate::lifecycle::follow::Sight;
 use crate::lifecycle::follow::board::Whose;
-use crate::ports::{Move, StoreError};
+use crate::ports::{Move, Record, StoreError};
 
 impl Worker {
     /// The block that a transaction was in is gone.
@@ -42,6 +42,22 @@ impl Worker {
         }
     }
 
+    /// It was seen in a block after it had ended. If it had ended in another one, that block is gone.
+    pub(crate) async fn mined_elsewhere(&mut self, whose: Whose, block: Block) {
+        let found = match self.node.store.find_many(&[whose.tx]).await {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!(error = %Causes(&error), tx_id = %whose.tx, "a transaction that was seen again could not be read");
+                return;
+            }
+        };
+        let ended = found.first().filter(|record| record.state.is_final());
+        let at = ended.and_then(|record| record.state.inclusion());
+        if let Some(at) = at.filter(|at| at.block != block) {
+            self.postpone(whose, Sight::Reorged(at.block));
+        }
+    }
+
     /// It had ended. It comes back as stuck, with all its bytes, and is followed again.
     async fn unfinal(
         &mut self,
@@ -54,11 +70,11 @@ impl Worker {
         };
         let store = std::sync::Arc::clone(&self.node.store);
         let found = store.find_many(&[whose.tx]).await?;
-        let Some(record) = found
-            .into_iter()
-            .next()
-            .filter(|record| record.state.is_final())
-        else {
+        let ended_there = |record: &Record| {
+            let at = record.state.inclusion();
+            record.state.is_final() && at.is_some_and(|at| at.block == block)
+        };
+        let Some(record) = found.into_iter().next().filter(ended_there) else {
             return Ok(());
         };
         let attempts = store.attempts(&[whose.tx]).await?;

@@ -18,9 +18,9 @@ const EARLY: Duration = Duration::from_secs(1);
 impl Worker {
     /// Claims what is due in these lanes, and marks it to be sent.
     pub(crate) async fn resubmit(&mut self, lanes: &[LaneId]) {
-        let Some(interval) = self.node.settings.resubmit_interval else {
-            return;
-        };
+        // What was accepted is never due where nothing is to be sent again.
+        let interval = self.node.settings.resubmit_interval;
+        let interval = interval.unwrap_or(Duration::from_hours(1));
         let now = self.node.ticks.ticks();
         let held: Vec<Held> = lanes
             .iter()

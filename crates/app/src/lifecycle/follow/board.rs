@@ -130,13 +130,6 @@ impl Board {
             .collect()
     }
 
-    /// The hits at a height.
-    pub(crate) fn at(&self, height: Height) -> Vec<Hit> {
-        let notes = self.notes();
-        let hits = notes.hits.get(&height).into_iter();
-        hits.flat_map(HashMap::values).copied().collect()
-    }
-
     /// The hits at a height whose finality was not told.
     pub(crate) fn untold_at(&self, height: Height) -> Vec<Hit> {
         let notes = self.notes();
