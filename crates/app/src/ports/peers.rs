@@ -23,7 +23,8 @@ pub enum Unforwarded {
 /// The way to other nodes.
 #[async_trait]
 pub trait Peers: Send + Sync {
-    /// Hands a request to the node at `url`, once, and waits for its answer no longer than `within`.
+    /// Hands a request to the node at `url`, once, and waits for its answer no longer than `within`. Requests
+    /// of one lane get there in the order of these calls.
     async fn forward(
         &self,
         url: &str,
