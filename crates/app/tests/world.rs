@@ -17,4 +17,5 @@ mod world {
     mod reorgs;
     mod lies;
     mod takeover;
+    mod keys;
 }

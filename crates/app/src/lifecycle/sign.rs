@@ -29,8 +29,8 @@ const AT_ONCE: usize = 8;
 /// How long a key may fail before the head of its lane is told as stuck.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often in a row a chain that cannot be asked makes the wait longer. The endpoints have waits of their
-/// own, so asking again costs nothing; more would keep a lane waiting long after its chain is back.
+/// How often in a row a chain that cannot be asked, or a key that cannot be used, makes the wait longer. More
+/// would keep a lane waiting long after it is back; the endpoints have waits of their own.
 const UNREACHABLE_MAX: u32 = 4;
 
 /// How often the head of a lane must be seen to revert before it is rejected.
@@ -226,7 +226,7 @@ impl Worker {
     /// The key fails: its lane rests, and its head is told as stuck when that lasts.
     async fn key_fails(&mut self, lane: LaneId, nonce: Nonce, head: Option<Nonce>, why: &str) {
         let now = self.node.ticks.ticks();
-        self.sign_later(lane, nonce, why, u32::MAX);
+        self.sign_later(lane, nonce, why, UNREACHABLE_MAX);
         let Some(track) = self.tracks.get_mut(&lane) else {
             return;
         };

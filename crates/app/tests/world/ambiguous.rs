@@ -1,6 +1,6 @@
 //! Sends of which nobody can say what became of them: no second nonce, no false failure, and an end.
 
-use fencepost_devchain::{FaultKind, Rejection, When};
+use fencepost_devchain::{EndpointId, FaultKind, Rejection, When};
 
 use super::life::{Life, on_send, seconds};
 
@@ -75,6 +75,25 @@ async fn an_error_for_what_was_taken() {
             life.fault(0, on_send(FaultKind::Refuse { kind, when }))
         })
         .await;
+    }
+}
+
+/// Whatever words a client has for them.
+#[tokio::test(start_paused = true)]
+async fn already_known_and_nonce_too_low_of_every_client() {
+    for dialect in fencepost_devchain::DIALECTS {
+        for kind in [Rejection::AlreadyKnown, Rejection::NonceTooLow] {
+            for when in [When::Before, When::After] {
+                ends_well(1, |life| {
+                    life.chain
+                        .lock()
+                        .set_dialect(EndpointId(0), dialect)
+                        .unwrap();
+                    life.fault(0, on_send(FaultKind::Refuse { kind, when }));
+                })
+                .await;
+            }
+        }
     }
 }
 
