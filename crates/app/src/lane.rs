@@ -4,6 +4,7 @@ pub mod lease;
 pub mod worker;
 pub(crate) mod work;
 pub(crate) mod report;
+pub(crate) mod entry;
 pub(crate) mod track;
 pub(crate) mod moves;
 mod load;

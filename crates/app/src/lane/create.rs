@@ -3,7 +3,7 @@
 use fencepost_domain::ids::Nonce;
 use fencepost_domain::state::{Kind, Wait};
 
-use super::track::Entry;
+use super::entry::Entry;
 use super::work::{Ask, Work, Works};
 use super::worker::Worker;
 use crate::causes::Causes;

@@ -7,7 +7,8 @@ use fencepost_domain::flat::Name;
 use fencepost_domain::ids::{LaneId, Nonce, TxId};
 use fencepost_domain::state::{Allocated, Kind, Seen, Signing, State, Stuck, Tracking, Why};
 
-use super::track::{Entry, Need, Track};
+use super::entry::{Entry, Need};
+use super::track::Track;
 use super::worker::Worker;
 use crate::causes::Causes;
 use crate::directory::Seat;

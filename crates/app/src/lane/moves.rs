@@ -7,8 +7,8 @@ use fencepost_domain::Bytes;
 use fencepost_domain::ids::{LaneId, Nonce, TxId};
 use fencepost_domain::transition::{Input, Refusal};
 
+use super::entry::{Busy, Known};
 use super::lease::Sent;
-use super::track::{Busy, Known};
 use super::worker::Worker;
 use crate::causes::Causes;
 use crate::lifecycle::finality::Ending;

@@ -12,10 +12,11 @@ use tokio::sync::mpsc;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::align::Aligned;
+use super::entry::Busy;
 use super::memory::Memory;
 use super::moves::Plans;
 use super::report::Report;
-use super::track::{Busy, Track};
+use super::track::Track;
 use super::work::{self, Ask, Job, Work, Works};
 use crate::lifecycle::accept::Verdict;
 use crate::lifecycle::finality::Ending;

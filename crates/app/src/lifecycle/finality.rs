@@ -11,9 +11,9 @@ use tokio::sync::mpsc;
 
 use super::follow::board::Whose;
 use crate::causes::Causes;
+use crate::lane::entry::Busy;
 use crate::lane::moves::Then;
 use crate::lane::report::{Report, Ungiven};
-use crate::lane::track::Busy;
 use crate::lane::worker::{REST, Worker};
 use crate::node::Node;
 use crate::ports::{Held, LaneMoved, LaneMoves, Move, StoreError};

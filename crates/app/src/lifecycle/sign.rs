@@ -15,9 +15,9 @@ use fencepost_domain::transition::Input;
 use futures::{StreamExt, stream};
 
 use crate::directory::Seat;
+use crate::lane::entry::{Busy, Known};
 use crate::lane::moves::Then;
 use crate::lane::report::Report;
-use crate::lane::track::{Busy, Known};
 use crate::lane::worker::{REST, Worker, backoff};
 use crate::node::Node;
 use crate::ports::{Chain, ChainUnavailable, Estimate, Held, Signer, Unsignable};

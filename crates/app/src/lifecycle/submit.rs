@@ -12,9 +12,9 @@ use fencepost_domain::state::Why;
 use fencepost_domain::transition::Input;
 use tokio::sync::{Semaphore, mpsc};
 
+use crate::lane::entry::{Busy, Need};
 use crate::lane::moves::Then;
 use crate::lane::report::Report;
-use crate::lane::track::{Busy, Need};
 use crate::lane::worker::{Worker, backoff};
 use crate::node::Node;
 use crate::ports::check::WAIT_MAX;

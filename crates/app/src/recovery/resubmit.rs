@@ -6,7 +6,7 @@ use std::time::Duration;
 use fencepost_domain::ids::LaneId;
 
 use crate::causes::Causes;
-use crate::lane::track::{Busy, Need};
+use crate::lane::entry::{Busy, Need};
 use crate::lane::worker::Worker;
 use crate::ports::{Held, READ_LIMIT_MAX};
 
