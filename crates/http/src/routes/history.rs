@@ -5,11 +5,10 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use fencepost_app::ports::Key;
 use fencepost_domain::ids::LaneSeq;
 
 use super::LIST_MAX;
-use super::read::{find, id};
+use super::read::named;
 use crate::access::Reader;
 use crate::api::Served;
 use crate::json;
@@ -42,10 +41,7 @@ pub(super) async fn history(
 ) -> Result<Response, Problem> {
     let after = query.number("after", 0..=LaneSeq::MAX.get(), 0);
     let limit = query.number("limit", 1..=LIST_MAX, LIST_MAX);
-    let mut faults = query.finish();
-    let tx = faults.read("txId", Some(&tx), id);
-    faults.check()?;
-    let record = find(&served, &caller, tx.map(Key::Id)).await?;
+    let record = named(&served, &caller, &tx, query.finish()).await?;
     let after = LaneSeq::new(after).unwrap_or(LaneSeq::MAX);
     let limit = usize::try_from(limit).unwrap_or(1);
     let events = served.node.store().history(record.tx, after, limit).await;
@@ -70,10 +66,7 @@ pub(super) async fn attempts(
     Segment(tx): Segment,
     query: Query,
 ) -> Result<Response, Problem> {
-    let mut faults = query.finish();
-    let tx = faults.read("txId", Some(&tx), id);
-    faults.check()?;
-    let record = find(&served, &caller, tx.map(Key::Id)).await?;
+    let record = named(&served, &caller, &tx, query.finish()).await?;
     let attempts = served.node.store().attempts(&[record.tx]).await;
     let attempts = attempts.map_err(|error| Problem::unread(&error))?;
     let attempts = attempts.into_iter().map(Attempt::from).collect();
@@ -96,10 +89,7 @@ pub(super) async fn confirmations(
     Segment(tx): Segment,
     query: Query,
 ) -> Result<Response, Problem> {
-    let mut faults = query.finish();
-    let tx = faults.read("txId", Some(&tx), id);
-    faults.check()?;
-    let record = find(&served, &caller, tx.map(Key::Id)).await?;
+    let record = named(&served, &caller, &tx, query.finish()).await?;
     let told = served.node.confirmations(record.tx).await;
     let told = told.map_err(|error| Problem::unread(&error))?;
     let confirmations = told.into_iter().map(Covering::from).collect();

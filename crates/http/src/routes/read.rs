@@ -38,10 +38,8 @@ pub(super) async fn by_id(
     Segment(tx): Segment,
     query: Query,
 ) -> Result<Response, Problem> {
-    let mut faults = query.finish();
-    let tx = faults.read("txId", Some(&tx), id);
-    faults.check()?;
-    answer(&served, find(&served, &caller, tx.map(Key::Id)).await?)
+    let record = named(&served, &caller, &tx, query.finish()).await?;
+    answer(&served, record)
 }
 
 /// A transaction by the client's own name for it
@@ -156,12 +154,20 @@ pub(super) fn lane(served: &Served, caller: &Caller, mut query: Query) -> Result
     })
 }
 
-/// A transaction that this key may see. One that it may not see is not there.
-pub(super) async fn find(
+/// The transaction that a path names, once nothing is wrong with the request.
+pub(super) async fn named(
     served: &Served,
     caller: &Caller,
-    key: Option<Key>,
+    tx: &str,
+    mut faults: Faults,
 ) -> Result<Record, Problem> {
+    let tx = faults.read("txId", Some(tx), id);
+    faults.check()?;
+    find(served, caller, tx.map(Key::Id)).await
+}
+
+/// A transaction that this key may see. One that it may not see is not there.
+async fn find(served: &Served, caller: &Caller, key: Option<Key>) -> Result<Record, Problem> {
     let missing = || Problem::new(Code::NotFound);
     let key = key.ok_or_else(missing)?;
     let found = served.node.store().find(&key).await;
@@ -172,7 +178,7 @@ pub(super) async fn find(
 }
 
 /// A transaction's id, as it is written.
-pub(super) fn id(text: &str) -> Result<TxId, &'static str> {
+fn id(text: &str) -> Result<TxId, &'static str> {
     let wrong = "is not a UUID of 36 characters";
     if text.len() != 36 {
         return Err(wrong);
