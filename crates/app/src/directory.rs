@@ -15,6 +15,19 @@ pub struct Seat {
     pub lane: Lane,
     /// How many may hold a nonce without being in a block; none is no limit.
     pub max_in_flight: Option<usize>,
+    /// We have its key. Without it, its nonces are only lent.
+    pub signs: bool,
+}
+
+/// A lane that is to be opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewSeat {
+    /// What it is.
+    pub lane: Lane,
+    /// How many may hold a nonce without being in a block; none is no limit.
+    pub max_in_flight: Option<usize>,
+    /// We have its key.
+    pub signs: bool,
 }
 
 /// All lanes of ours, by what they are and by id.
@@ -25,23 +38,21 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Opens these lanes in the store, each with its limit.
-    pub async fn open(
-        store: &dyn Store,
-        lanes: &[(Lane, Option<usize>)],
-    ) -> Result<Self, StoreError> {
+    /// Opens these lanes in the store.
+    pub async fn open(store: &dyn Store, lanes: &[NewSeat]) -> Result<Self, StoreError> {
         let mut directory = Self::default();
         for chunk in lanes.chunks(READ_LIMIT_MAX) {
-            let named: Vec<Lane> = chunk.iter().map(|(lane, _)| *lane).collect();
+            let named: Vec<Lane> = chunk.iter().map(|new| new.lane).collect();
             let ids = store.open_lanes(&named).await?;
-            for (&(lane, max_in_flight), id) in chunk.iter().zip(ids) {
+            for (new, id) in chunk.iter().zip(ids) {
                 let seat = Seat {
                     id,
-                    lane,
-                    max_in_flight,
+                    lane: new.lane,
+                    max_in_flight: new.max_in_flight,
+                    signs: new.signs,
                 };
-                directory.by_lane.insert(lane, seat);
-                directory.by_id.insert(id, lane);
+                directory.by_lane.insert(new.lane, seat);
+                directory.by_id.insert(id, new.lane);
             }
         }
         Ok(directory)

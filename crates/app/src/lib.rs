@@ -14,4 +14,5 @@ pub mod lifecycle;
 pub mod lane;
 pub mod recovery;
 pub mod query;
+pub mod operate;
 pub mod drive;

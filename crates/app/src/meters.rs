@@ -1,6 +1,7 @@
 //! What is counted and timed, by the names that operators see. Labels stay bounded: words of ours
 //! and configured names, never ids, hashes or addresses of anything.
 
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -14,6 +15,7 @@ use fencepost_domain::attempt;
 use fencepost_domain::state::Why;
 
 use crate::lifecycle::accept::Verdict;
+use crate::ports::Action;
 
 /// A label `result`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -37,6 +39,20 @@ struct Op {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Desk {
     worker: u64,
+}
+
+/// What was done about a stuck transaction, and what came of it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Remedied {
+    action: &'static str,
+    result: &'static str,
+}
+
+/// A configured signer on a chain.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfSigner {
+    chain: String,
+    signer: String,
 }
 
 /// A label `chain`.
@@ -65,6 +81,9 @@ pub struct Meters {
     resubmit: Family<Outcome, Counter>,
     stuck: Family<Reason, Counter>,
     oldest_snapshot_age: Gauge,
+    late_hash: Counter,
+    remedy: Family<Remedied, Counter>,
+    signer_balance: Family<OfSigner, Gauge<f64, AtomicU64>>,
 }
 
 /// From a fifth of a millisecond to some seconds.
@@ -93,6 +112,9 @@ impl Meters {
             resubmit: Family::default(),
             stuck: Family::default(),
             oldest_snapshot_age: Gauge::default(),
+            late_hash: Counter::default(),
+            remedy: Family::default(),
+            signer_balance: Family::default(),
         };
         let registry = registry.sub_registry_with_prefix("fencepost");
         let m = &meters;
@@ -189,6 +211,21 @@ impl Meters {
             "Transactions that got stuck, by reason",
             self.stuck.clone(),
         );
+        registry.register(
+            "remedy",
+            "What was done about stuck transactions, by what came of it",
+            self.remedy.clone(),
+        );
+        registry.register(
+            "reservation_late",
+            "Hashes that were named for nonces which had been given back",
+            self.late_hash.clone(),
+        );
+        registry.register(
+            "signer_balance_wei",
+            "What a configured signer has, rounded",
+            self.signer_balance.clone(),
+        );
     }
 
     /// Counters stand at zero from the start. One that first appears at 1 has no increase, and an alert
@@ -212,6 +249,12 @@ impl Meters {
             "create", "promote", "expire", "raise", "renew", "apply", "complete", "claim",
         ] {
             drop(self.lease_fenced.get_or_create(&Op { op }));
+        }
+        for action in Action::ALL {
+            let action = action.word();
+            for result in ["done", "refused"] {
+                drop(self.remedy.get_or_create(&Remedied { action, result }));
+            }
         }
         for result in Verdict::WORDS {
             drop(self.tx_create.get_or_create(&Outcome { result }));
@@ -297,6 +340,26 @@ impl Meters {
     pub(crate) fn stuck(&self, why: Why) {
         let reason = why.word();
         self.stuck.get_or_create(&Reason { reason }).inc();
+    }
+
+    pub(crate) fn remedied(&self, action: Action, result: &'static str) {
+        let action = action.word();
+        self.remedy
+            .get_or_create(&Remedied { action, result })
+            .inc();
+    }
+
+    pub(crate) fn late_hash(&self) {
+        self.late_hash.inc();
+    }
+
+    /// What a configured signer has; the exact amount is the chain's to tell.
+    pub(crate) fn balance(&self, chain: &str, signer: String, wei: f64) {
+        let of = OfSigner {
+            chain: chain.to_owned(),
+            signer,
+        };
+        self.signer_balance.get_or_create(&of).set(wei);
     }
 
     pub(crate) fn oldest_snapshot(&self, age: Duration) {

@@ -10,7 +10,7 @@ use fencepost_domain::request::Ceilings;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::directory::Directory;
+use crate::directory::{Directory, Seat};
 use crate::lane::lease::Leases;
 use crate::lane::report::Report;
 use crate::lane::work::{Ask, Job};
@@ -23,7 +23,7 @@ use crate::lifecycle::follow::board::Board;
 use crate::lifecycle::queue::{Clerk, Wanted};
 use crate::lifecycle::submit::{Shipment, Shipper};
 use crate::meters::Meters;
-use crate::ports::{Chain, Clock, Holder, Peer, Peers, Signer, Store, Ticks};
+use crate::ports::{Chain, Clock, Holder, Peer, Peers, Policy, Signer, Store, Ticks};
 use crate::settings::{ChainSettings, Settings};
 
 /// How many reports wait for one worker. Tasks that report wait when it is full; the follower does not.
@@ -42,6 +42,8 @@ pub struct Parts {
     pub chain: Option<Arc<dyn Chain>>,
     /// Whoever has the keys. Without it, and without the chains, transactions end at ALLOCATED.
     pub signer: Option<Arc<dyn Signer>>,
+    /// Who decides about stuck transactions.
+    pub policy: Arc<dyn Policy>,
     /// The way to other nodes.
     pub peers: Arc<dyn Peers>,
     /// The time of day.
@@ -66,6 +68,7 @@ pub struct Node {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) chain: Option<Arc<dyn Chain>>,
     pub(crate) signer: Option<Arc<dyn Signer>>,
+    pub(crate) policy: Arc<dyn Policy>,
     pub(crate) peers: Arc<dyn Peers>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) ticks: Arc<dyn Ticks>,
@@ -137,6 +140,7 @@ impl Node {
             store: parts.store,
             chain: parts.chain,
             signer: parts.signer,
+            policy: parts.policy,
             peers: parts.peers,
             clock: parts.clock,
             ticks: parts.ticks,
@@ -239,6 +243,12 @@ impl Node {
     /// Hands endings to the completer, at once or not at all.
     pub(crate) fn end(&self, ending: Ending) -> bool {
         self.completer.try_send(ending).is_ok()
+    }
+
+    /// The lane's worker looks at what was written for the lane. Only whoever leads it needs to.
+    pub fn look_at(&self, seat: Seat) {
+        // One that finds no room looks by itself, a little later.
+        let _ = self.report_now(seat.id, Report::Settled(seat.id));
     }
 
     /// The store.

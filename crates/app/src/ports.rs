@@ -10,6 +10,7 @@ mod lane;
 mod create;
 mod moves;
 mod remedy;
+mod policy;
 mod reservation;
 mod read;
 mod chain;
@@ -27,8 +28,8 @@ use fencepost_domain::ids::{
 use fencepost_domain::state::Wait;
 
 pub use chain::{
-    BlockBody, Chain, ChainHealth, ChainUnavailable, CountMode, EndpointHealth, Estimate, Receipt,
-    Source, Tip,
+    BlockBody, Chain, ChainHealth, ChainUnavailable, Consumer, CountMode, EndpointHealth, Estimate,
+    Receipt, Source, Tip,
 };
 pub use clock::{Clock, Ticks};
 pub use create::{
@@ -41,8 +42,12 @@ pub use lane::{
 };
 pub use moves::{Claimed, Closing, LaneMoved, LaneMoves, Move, SendOutcome};
 pub use peers::{Peers, Unforwarded};
+pub use policy::{Advice, Noop, Plight, Policy};
 pub use read::{Completion, Feed, Key, PageQuery, Record, Reservation, StoredAttempt, StoredEvent};
-pub use remedy::{Action, AskedRemedy, ClaimedRemedies, ClaimedRemedy, NewRemedy, RemedyId};
+pub use remedy::{
+    Act, Action, Acts, AskedRemedy, ClaimedRemedies, ClaimedRemedy, Decided, Decision, NewRemedy,
+    Progress, RemedyId,
+};
 pub use reservation::{Settle, SettleAct, Settled};
 pub use signer::{Signed, Signer, Unsignable};
 pub use watched::{Watched, Watcher};
@@ -217,6 +222,39 @@ pub trait Store: Send + Sync {
         held: &[Held],
         limit: usize,
     ) -> Result<ClaimedRemedies, StoreError>;
+
+    /// Writes what a policy has said in a round that was claimed as [`Action::Decide`]: the remedy
+    /// becomes what is to be done, still claimed under our token, or is closed.
+    async fn decide_remedy(
+        &self,
+        holder: &Holder,
+        held: Held,
+        decided: &Decided,
+    ) -> Result<Decision, StoreError> {
+        let _ = (holder, held, decided);
+        Err(StoreError::Unavailable("BASE".into()))
+    }
+
+    /// Lanes with remedies that are not over, by id, after the given one.
+    async fn remedy_lanes(
+        &self,
+        after: Option<LaneId>,
+        limit: usize,
+    ) -> Result<Vec<LaneId>, StoreError> {
+        let _ = (after, limit);
+        Ok(vec![])
+    }
+
+    /// What was asked for and done, newest first, before the given one.
+    async fn acts(
+        &self,
+        of: Acts,
+        before: Option<RemedyId>,
+        limit: usize,
+    ) -> Result<Vec<Act>, StoreError> {
+        let _ = (of, before, limit);
+        Ok(vec![])
+    }
 
     // ---- reservations ------------------------------------------------------------------------
 

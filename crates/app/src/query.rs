@@ -85,7 +85,7 @@ impl Node {
             return Ok(());
         }
         match chain.estimate(lane, payload).await {
-            Ok(Estimate::Gas(_) | Estimate::Refused(_)) => Ok(()),
+            Ok(Estimate::Gas(_) | Estimate::NoFunds(_) | Estimate::Refused(_)) => Ok(()),
             Ok(Estimate::Reverted(why)) => {
                 Err(why.unwrap_or_else(|| "execution reverted".to_owned()))
             }

@@ -48,6 +48,43 @@ pub struct Settings {
     pub publish_confirmations: bool,
     /// How many missed blocks are walked; beyond that, receipts are asked for directly.
     pub max_walk: usize,
+    /// When the head of a lane counts as stuck.
+    pub stuck: StuckAfter,
+    /// How nonces are lent.
+    pub lending: Lending,
+}
+
+/// When the head of a lane counts as stuck, and how often its policy is asked about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StuckAfter {
+    /// After so long as the lane's head, in no block.
+    pub age: Duration,
+    /// After so many sends.
+    pub attempts: u32,
+    /// With more than so many behind it that wait, `backlog_age` is enough; 0 is never.
+    pub backlog: u64,
+    /// After so long as the lane's head, with such a backlog.
+    pub backlog_age: Duration,
+}
+
+/// How nonces are lent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lending {
+    /// For how long, where the request does not say.
+    pub ttl: Duration,
+    /// How long after that it is given back at the earliest.
+    pub grace: Duration,
+    /// What becomes of a nonce that its holder neither used nor gave back.
+    pub on_expiry: OnExpiry,
+}
+
+/// What becomes of a nonce that its holder neither used nor gave back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnExpiry {
+    /// It is given back once every endpoint says that it is unused.
+    Recycle,
+    /// It stays its holder's until an operator acts.
+    Hold,
 }
 
 /// A chain that we send on.
@@ -63,6 +100,8 @@ pub struct ChainSettings {
     pub poll_interval: Duration,
     /// The greatest fees we sign.
     pub ceilings: Ceilings,
+    /// How much more a replacement pays, at least 10.
+    pub bump_percent: u32,
 }
 
 /// What a node does with a request for a lane that another leads.
@@ -95,6 +134,17 @@ impl Default for Settings {
             receipt_workers: 10,
             publish_confirmations: false,
             max_walk: 1_000,
+            stuck: StuckAfter {
+                age: Duration::from_mins(10),
+                attempts: 10,
+                backlog: 0,
+                backlog_age: Duration::from_mins(1),
+            },
+            lending: Lending {
+                ttl: Duration::from_secs(60),
+                grace: Duration::from_secs(60),
+                on_expiry: OnExpiry::Recycle,
+            },
         }
     }
 }

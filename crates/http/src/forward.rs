@@ -57,6 +57,7 @@ impl Forwarder {
             }
             Told::Overloaded => Verdict::Overloaded,
             Told::Exhausted => Verdict::Exhausted,
+            Told::NotOpen => Verdict::NotOpen,
             Told::Unavailable => Verdict::Unavailable,
             Told::Unknown => Verdict::Unknown,
         })
@@ -101,6 +102,7 @@ fn rebuilt(row: &wire::Row, lane: Lane, tx: &NewTx) -> Option<Record> {
         id: LaneId(row.lane_id),
         lane,
         max_in_flight: None,
+        signs: true,
     };
     let state = match (row.nonce, &row.wait) {
         (Some(nonce), None) => with_nonce(tx, Nonce::new(nonce).ok()?),

@@ -17,6 +17,7 @@ pub(crate) fn told(verdict: Verdict, tx: &NewTx) -> Result<(StatusCode, Box<Reco
         Verdict::Paused(reason) => Problem::new(Code::SignerPaused).detail(held(reason)),
         Verdict::Overloaded => Problem::new(Code::Overloaded),
         Verdict::Exhausted => Problem::new(Code::NoncesExhausted),
+        Verdict::NotOpen => Problem::new(Code::NonceNotOpen),
         Verdict::Unavailable => Problem::new(Code::StoreUnavailable),
         Verdict::Unknown => Problem::new(Code::OutcomeUnknown).tx(tx.tx),
     };

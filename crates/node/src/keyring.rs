@@ -1,5 +1,6 @@
 //! Opening the keys of a node, and finding out which lanes they give.
 
+use fencepost_app::directory::NewSeat;
 use fencepost_domain::Address;
 use fencepost_domain::ids::Lane;
 use fencepost_signer::{KeySpec, Keyring};
@@ -8,7 +9,7 @@ use crate::config::problem::{Problem, Problems};
 use crate::config::serving::Sender;
 
 /// The lanes that a node may lead, each with its limit of transactions in flight.
-pub(crate) type Lanes = Vec<(Lane, Option<usize>)>;
+pub(crate) type Lanes = Vec<NewSeat>;
 
 /// Opens all keys, or says everything that is wrong with them.
 pub(crate) async fn open(
@@ -36,7 +37,11 @@ fn lanes(senders: &[Sender], addresses: &[Vec<Address>]) -> Lanes {
     for (sender, addresses) in senders.iter().zip(addresses) {
         for &signer in addresses {
             for &chain in &sender.chains {
-                lanes.push((Lane { chain, signer }, sender.max_in_flight));
+                lanes.push(NewSeat {
+                    lane: Lane { chain, signer },
+                    max_in_flight: sender.max_in_flight,
+                    signs: true,
+                });
             }
         }
     }

@@ -66,6 +66,7 @@ pub(crate) async fn wire(
         store,
         chain,
         signer,
+        policy: Arc::new(fencepost_app::ports::Noop),
         peers,
         clock,
         ticks: Arc::new(Uptime::start()),
@@ -80,6 +81,7 @@ pub(crate) async fn wire(
                 finality: chain.finality,
                 poll_interval: chain.poll_interval,
                 ceilings: chain.ceilings,
+                bump_percent: 12,
             })
             .collect(),
         directory,

@@ -35,6 +35,8 @@ pub(crate) enum Report {
     },
     /// The follower may have missed something.
     LookAgain(LaneId),
+    /// Something was written for the lane by someone else.
+    Settled(LaneId),
     /// Moves that the feed tells were written, or not.
     Ended {
         held: Held,
@@ -83,7 +85,7 @@ impl Report {
             | Self::Asked { held, .. }
             | Self::Ended { held, .. }
             | Self::Counted { held, .. } => held.lane,
-            Self::Seen { lane, .. } | Self::LookAgain(lane) => *lane,
+            Self::Seen { lane, .. } | Self::LookAgain(lane) | Self::Settled(lane) => *lane,
         }
     }
 }

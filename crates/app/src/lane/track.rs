@@ -266,6 +266,7 @@ mod tests {
                 signer: Address::ZERO,
             },
             max_in_flight: None,
+            signs: true,
         }
     }
 

@@ -243,6 +243,10 @@ impl Worker {
                 }
             }
             Report::LookAgain(lane) => self.forget(lane),
+            Report::Settled(lane) => {
+                self.memory.remove(&lane);
+                self.forget(lane);
+            }
             Report::Ended {
                 held,
                 moves,

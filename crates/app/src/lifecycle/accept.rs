@@ -38,6 +38,8 @@ pub enum Verdict {
     Overloaded,
     /// The lane has no nonces left. Nothing was stored.
     Exhausted,
+    /// For a placeholder: that nonce is held, or was never given. Nothing was stored.
+    NotOpen,
     /// The store cannot be used now. Nothing was stored.
     Unavailable,
     /// It cannot be said whether it is stored. Asking again under the same name is safe.
@@ -46,7 +48,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// Every word that the meters show.
-    pub const WORDS: [&'static str; 10] = [
+    pub const WORDS: [&'static str; 11] = [
         "new",
         "queued",
         "known",
@@ -55,6 +57,7 @@ impl Verdict {
         "paused",
         "overloaded",
         "exhausted",
+        "not_open",
         "unavailable",
         "unknown",
     ];
@@ -71,6 +74,7 @@ impl Verdict {
             Self::Paused(_) => "paused",
             Self::Overloaded => "overloaded",
             Self::Exhausted => "exhausted",
+            Self::NotOpen => "not_open",
             Self::Unavailable => "unavailable",
             Self::Unknown => "unknown",
         }

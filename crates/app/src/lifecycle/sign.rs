@@ -362,7 +362,7 @@ async fn estimate(chain: &dyn Chain, seat: Seat, payload: &Payload) -> Result<u6
         Estimate::Reverted(why) => Err(Unfilled::Reverted(
             why.unwrap_or_else(|| "execution reverted".to_owned()),
         )),
-        Estimate::Refused(why) => Err(Unfilled::Later(why)),
+        Estimate::NoFunds(why) | Estimate::Refused(why) => Err(Unfilled::Later(why)),
     }
 }
 

@@ -3,12 +3,12 @@
 
 use async_trait::async_trait;
 use fencepost_domain::fee::Quote;
-use fencepost_domain::ids::{ChainId, Height, Lane};
+use fencepost_domain::ids::{ChainId, Height, Lane, Nonce};
 use fencepost_domain::nonce::ChainCount;
 use fencepost_domain::rejection::Reply;
 use fencepost_domain::request::Payload;
 use fencepost_domain::state::{Block, Execution};
-use fencepost_domain::{B256, Bytes};
+use fencepost_domain::{B256, Bytes, U256};
 
 /// Which count is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,8 +74,19 @@ pub enum Estimate {
     Gas(u64),
     /// It would be reverted now, for this reason if a node can tell.
     Reverted(Option<String>),
-    /// The node cannot say for another reason, such as funds.
+    /// The signer cannot pay for it.
+    NoFunds(String),
+    /// The node cannot say for another reason.
     Refused(String),
+}
+
+/// Who has used a nonce.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Consumer {
+    /// The block in which the account's count passed the nonce.
+    pub block: Block,
+    /// The transaction, where the endpoint can tell.
+    pub hash: Option<B256>,
 }
 
 /// How the endpoints of a chain are, by what was last seen of them.
@@ -112,6 +123,23 @@ pub trait Chain: Send + Sync {
     /// How many transactions of the lane's signer the chain has counted, as its reachable endpoints
     /// say.
     async fn count(&self, lane: Lane, mode: CountMode) -> Result<ChainCount, ChainUnavailable>;
+
+    /// In which of the newest blocks a nonce of the lane's signer was used, and by what, as one endpoint
+    /// says; none where it was not used, was used too long ago, or nobody can tell.
+    async fn consumer(
+        &self,
+        lane: Lane,
+        nonce: Nonce,
+    ) -> Result<Option<Consumer>, ChainUnavailable> {
+        let _ = (lane, nonce);
+        Ok(None)
+    }
+
+    /// How much the lane's signer has, in wei, as one endpoint says.
+    async fn balance(&self, lane: Lane) -> Result<U256, ChainUnavailable> {
+        let _ = lane;
+        Ok(U256::ZERO)
+    }
 
     /// What the chain asks for now. May be some blocks old.
     async fn quote(&self, chain: ChainId) -> Result<Quote, ChainUnavailable>;

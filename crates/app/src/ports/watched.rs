@@ -10,10 +10,11 @@ use fencepost_domain::ids::{
 use fencepost_domain::state::Wait;
 
 use super::{
-    Acquired, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, CursorMove, CursorMoved,
-    Enqueued, Feed, Held, Holder, Key, LaneBatch, LaneCreated, LaneMoved, LaneMoves, LanePromotion,
-    LaneView, NewRemedy, NewTx, Orphan, PageQuery, PauseChange, Paused, Pulse, Record, Renewed,
-    Settle, Settled, Store, StoreError, StoredAttempt, StoredEvent,
+    Acquired, Act, Acts, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, CursorMove,
+    CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Key, LaneBatch, LaneCreated,
+    LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx, Orphan, PageQuery,
+    PauseChange, Paused, Pulse, Record, RemedyId, Renewed, Settle, Settled, Store, StoreError,
+    StoredAttempt, StoredEvent,
 };
 
 /// Sees calls. Whatever it answers with an error stands for the store's answer.
@@ -79,6 +80,9 @@ watched! {
     fn claim_due(holder: &Holder, held: &[Held], next_in_ms: u64, limit: usize) -> Claimed;
     fn ask_remedy(remedy: &NewRemedy) -> AskedRemedy;
     fn claim_remedies(holder: &Holder, held: &[Held], limit: usize) -> ClaimedRemedies;
+    fn decide_remedy(holder: &Holder, held: Held, decided: &Decided) -> Decision;
+    fn remedy_lanes(after: Option<LaneId>, limit: usize) -> Vec<LaneId>;
+    fn acts(of: Acts, before: Option<RemedyId>, limit: usize) -> Vec<Act>;
     fn settle(call: &Settle) -> Settled;
     fn find(key: &Key) -> Option<Record>;
     fn find_many(ids: &[TxId]) -> Vec<Record>;

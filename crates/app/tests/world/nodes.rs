@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use fencepost_app::directory::Directory;
+use fencepost_app::directory::{Directory, NewSeat};
 use fencepost_app::drive::Running;
 use fencepost_app::lifecycle::accept::{Origin, Verdict};
 use fencepost_app::meters::Meters;
@@ -77,6 +77,7 @@ pub(crate) struct World {
     pub(crate) chain: Option<Arc<dyn Chain>>,
     pub(crate) signer: Option<Arc<dyn Signer>>,
     pub(crate) main: ChainSettings,
+    pub(crate) policy: Arc<dyn fencepost_app::ports::Policy>,
     pub(crate) lanes: Vec<Lane>,
     pub(crate) max_in_flight: Option<usize>,
 }
@@ -109,6 +110,7 @@ fn main() -> ChainSettings {
             max_fee: 1_000,
             max_priority_fee: 100,
         },
+        bump_percent: 12,
     }
 }
 
@@ -131,6 +133,7 @@ impl World {
             chain: None,
             signer: None,
             main: main(),
+            policy: Arc::new(fencepost_app::ports::Noop),
             lanes: (1..=LANES).map(lane).collect(),
             max_in_flight: None,
         }
@@ -143,7 +146,11 @@ impl World {
         let sound = Arc::clone(&self.store) as Arc<dyn Store>;
         let store = self.seen.clone().unwrap_or(sound);
         let incarnation = store.join(&id, &url).await.unwrap();
-        let lanes = self.lanes.iter().map(|lane| (*lane, self.max_in_flight));
+        let lanes = self.lanes.iter().map(|lane| NewSeat {
+            lane: *lane,
+            max_in_flight: self.max_in_flight,
+            signs: true,
+        });
         let lanes: Vec<_> = lanes.collect();
         let directory = Directory::open(&*store, &lanes).await.unwrap();
         let mut registry = Registry::default();
@@ -152,6 +159,7 @@ impl World {
             store,
             chain: self.chain.clone(),
             signer: self.signer.clone(),
+            policy: Arc::clone(&self.policy),
             peers: Arc::clone(&self.wires) as Arc<dyn Peers>,
             clock: Arc::clone(&self.hands) as Arc<dyn Clock>,
             ticks: Arc::clone(&self.hands) as Arc<dyn Ticks>,

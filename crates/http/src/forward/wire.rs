@@ -113,6 +113,7 @@ pub(crate) enum Told {
     },
     Overloaded,
     Exhausted,
+    NotOpen,
     Unavailable,
     Unknown,
 }
@@ -141,6 +142,7 @@ impl From<Verdict> for Told {
             },
             Verdict::Overloaded => Self::Overloaded,
             Verdict::Exhausted => Self::Exhausted,
+            Verdict::NotOpen => Self::NotOpen,
             Verdict::Unavailable => Self::Unavailable,
             Verdict::Unknown => Self::Unknown,
         }

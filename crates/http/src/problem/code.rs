@@ -78,6 +78,9 @@ codes! {
     NotLeader = "not_leader", CONFLICT, "Another node leads the signer",
         "This node does not lead the signer and is configured not to hand requests on (`routing.not_leader = \"reject\"`), or nobody leads it now. Nothing was stored.",
         "Try again after `Retry-After`, here or at another node, with the same request id.";
+    NonceNotOpen = "nonce_not_open", CONFLICT, "Nobody can fill this nonce",
+        "The nonce is held by a transaction or a reservation, or was never given. Nothing was stored.",
+        "Look at `gaps` of the signer: those are the nonces that a placeholder can fill. `GET /api/v1/tx/by-nonce` tells who holds one.";
     NoncesExhausted = "nonces_exhausted", CONFLICT, "The signer has no nonces left",
         "The signer's next nonce is beyond what can be stored. Nothing was stored.",
         "Use another signer. This is not expected to happen to a signer that only sends transactions.";

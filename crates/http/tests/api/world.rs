@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderValue, Method, Request};
-use fencepost_app::directory::Directory;
+use fencepost_app::directory::{Directory, NewSeat};
 use fencepost_app::drive::Running;
 use fencepost_app::lifecycle::accept::Verdict;
 use fencepost_app::meters::Meters;
@@ -125,7 +125,11 @@ impl World {
         let incarnation = self.store.join(&id, url).await.unwrap();
         let mut lanes = Vec::new();
         for (_, chain) in &self.chains {
-            lanes.extend([ALICE, BOB].map(|signer| (lane_on(*chain, signer), self.max_in_flight)));
+            lanes.extend([ALICE, BOB].map(|signer| NewSeat {
+                lane: lane_on(*chain, signer),
+                max_in_flight: self.max_in_flight,
+                signs: true,
+            }));
         }
         let mut registry = Registry::default();
         let crew = Node::assemble(Parts {
@@ -134,6 +138,7 @@ impl World {
             store,
             chain: None,
             signer: None,
+            policy: Arc::new(fencepost_app::ports::Noop),
             peers: Arc::clone(&self.peers),
             clock: Arc::clone(&self.hands) as Arc<dyn Clock>,
             ticks: Arc::clone(&self.hands) as Arc<dyn Ticks>,
@@ -151,6 +156,7 @@ impl World {
                     finality: Rule::Confirmations(3),
                     poll_interval: Duration::from_secs(1),
                     ceilings: info.ceilings,
+                    bump_percent: 12,
                 })
                 .collect(),
             meters: Meters::register(&mut registry),
