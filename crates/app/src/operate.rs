@@ -1,0 +1,195 @@
+//! What operators and the holders of lent nonces say to a node. Any node may write it down; the lane's
+//! leader is told at once, and looks by itself where that fails.
+
+use fencepost_domain::attempt::SignedFees;
+use fencepost_domain::ids::{Lane, Nonce};
+use fencepost_domain::nonce::ChainCount;
+
+use crate::causes::Causes;
+use crate::directory::Seat;
+use crate::node::Node;
+use crate::ports::{
+    Action, AskedRemedy, Audit, ChainUnavailable, CountMode, LaneView, NewRemedy, PauseChange,
+    PauseReason, Paused, Record, Settle, Settled, StoreError,
+};
+
+/// How often the next free round is asked for; more means that others ask at this very moment.
+const ROUNDS_MAX: u32 = 3;
+/// The most gaps that reconciling tells.
+const GAPS_MAX: usize = 100;
+
+/// What someone wants done to a transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wish {
+    /// What. Never [`Action::Decide`].
+    pub action: Action,
+    /// With which fees; none leaves the choice to the replacement rules.
+    pub fees: Option<SignedFees>,
+    /// Who and why.
+    pub audit: Audit,
+}
+
+/// What reconciling a lane with its chain comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reconciled {
+    /// The lane before.
+    pub before: LaneView,
+    /// Where the cursor stands afterwards.
+    pub next_nonce: Nonce,
+    /// What the chain counts in blocks, as far as its endpoints agree.
+    pub latest: Nonce,
+    /// The same with what waits in the pools.
+    pub pending: Nonce,
+    /// Given-back nonces that the chain has used meanwhile: they are dropped.
+    pub dropped: Vec<Nonce>,
+    /// Nonces that nobody holds, from the chain's count up to the cursor.
+    pub gaps: Vec<Nonce>,
+    /// What holds the lane afterwards.
+    pub paused: Option<PauseReason>,
+}
+
+/// Why a lane was not reconciled. Nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum Unreconciled {
+    /// There is no such lane.
+    #[error("there is no such lane")]
+    UnknownLane,
+    /// The chain cannot be asked.
+    #[error("the chain cannot be asked")]
+    Chain(#[source] ChainUnavailable),
+    /// Endpoints say different things; the cursor would follow one of them.
+    #[error("the endpoints do not agree about the account's count")]
+    Disagreed,
+    /// This node has no chain.
+    #[error("this node has no endpoints")]
+    NoChain,
+    /// The store failed; whether something was written is its error's to say.
+    #[error("the store failed")]
+    Store(#[source] StoreError),
+}
+
+impl Node {
+    /// Stores what is to be done to a transaction; whoever leads its lane does it.
+    pub async fn ask_remedy(
+        &self,
+        record: &Record,
+        wish: &Wish,
+    ) -> Result<AskedRemedy, StoreError> {
+        let mut remedy = NewRemedy {
+            tx: record.tx,
+            round: 1,
+            action: wish.action,
+            fees: wish.fees,
+            audit: wish.audit.clone(),
+        };
+        let mut answer = self.store.ask_remedy(&remedy).await?;
+        for _ in 0..ROUNDS_MAX {
+            let AskedRemedy::RoundTaken { next } = answer else {
+                break;
+            };
+            remedy.round = next;
+            answer = self.store.ask_remedy(&remedy).await?;
+        }
+        if matches!(answer, AskedRemedy::Asked(_)) {
+            self.tell_leader(record.lane).await;
+        }
+        Ok(answer)
+    }
+
+    /// What the holder of a lent nonce says.
+    pub async fn settle_loan(&self, lane: Lane, call: &Settle) -> Result<Settled, StoreError> {
+        let settled = self.store.settle(call).await?;
+        match &settled {
+            Settled::Done(_) => self.tell_leader(lane).await,
+            Settled::LockLost { recorded: true } => {
+                let (signer, reservation) = (lane.signer, call.reservation);
+                self.meters.late_hash();
+                tracing::error!(%signer, tx_id = %reservation, "the holder of a nonce that was given back says that it has used it: whoever has the nonce now may lose it");
+                self.tell_leader(lane).await;
+            }
+            Settled::LockLost { recorded: false } | Settled::Refused(_) | Settled::NotFound => {}
+        }
+        Ok(settled)
+    }
+
+    /// Something was written for a lane that its leader should see at once.
+    pub async fn tell_leader(&self, lane: Lane) {
+        let Some(seat) = self.directory.seat(lane) else {
+            return;
+        };
+        if self.leases.held(seat.id).is_some() {
+            self.look_at(seat);
+            return;
+        }
+        let leader = match self.store.lane(lane).await {
+            Ok(view) => view.and_then(|view| view.leader),
+            Err(error) => {
+                tracing::debug!(error = %Causes(&error), "who leads a lane could not be read");
+                return;
+            }
+        };
+        let Some(leader) = leader.filter(|leader| leader.node != self.holder.node) else {
+            return;
+        };
+        let within = self.settings.forward_deadline;
+        if let Err(error) = self.peers.nudge(&leader.url, lane, within).await {
+            tracing::debug!(leader = leader.node.as_str(), error = %Causes(&error), "the leader was not told; it looks by itself");
+        }
+    }
+
+    /// Compares a lane with its chain and, unless it is only to be told, raises its cursor to the chain,
+    /// drops free nonces that are used, and ends a hold after a failover.
+    pub async fn reconcile(
+        &self,
+        seat: Seat,
+        dry: bool,
+        audit: &Audit,
+    ) -> Result<Reconciled, Unreconciled> {
+        let chain = self.chain.as_ref().ok_or(Unreconciled::NoChain)?;
+        let (latest, pending) = tokio::join!(
+            chain.count(seat.lane, CountMode::Latest),
+            chain.count(seat.lane, CountMode::Pending)
+        );
+        let latest = agreed(latest)?;
+        // What is in pools may differ between endpoints; nobody may be given a nonce that one of them has.
+        let pending = pending.map_err(Unreconciled::Chain)?.highest.max(latest);
+        let view = self
+            .store
+            .lane(seat.lane)
+            .await
+            .map_err(Unreconciled::Store)?;
+        let before = view.ok_or(Unreconciled::UnknownLane)?;
+        let next_nonce = before.next_nonce.max(pending);
+        let gaps = self.store.gaps(seat.id, latest, GAPS_MAX).await;
+        let gaps = gaps.map_err(Unreconciled::Store)?;
+        let dropped = before.free.iter().copied().filter(|free| *free < latest);
+        let mut told = Reconciled {
+            next_nonce,
+            latest,
+            pending,
+            dropped: dropped.collect(),
+            gaps,
+            paused: before.paused.filter(|why| *why != PauseReason::Failover),
+            before,
+        };
+        if !dry {
+            let change = PauseChange::Reconcile { at_least: pending };
+            let paused = self.store.pause(seat.id, change, audit).await;
+            match paused.map_err(Unreconciled::Store)? {
+                Paused::Now(paused) => told.paused = paused,
+                Paused::UnknownLane => return Err(Unreconciled::UnknownLane),
+            }
+            self.tell_leader(seat.lane).await;
+        }
+        Ok(told)
+    }
+}
+
+fn agreed(count: Result<ChainCount, ChainUnavailable>) -> Result<Nonce, Unreconciled> {
+    let count = count.map_err(Unreconciled::Chain)?;
+    if count.unanimous {
+        Ok(count.highest)
+    } else {
+        Err(Unreconciled::Disagreed)
+    }
+}
