@@ -165,10 +165,16 @@ fn failed(to: Failed) -> Transition {
     Transition::new(State::Failed(to), Event::new(event::Kind::Failed))
 }
 
+/// Anything but the payload's first bytes is what somebody wanted done about it.
 fn signed(kind: attempt::Kind, hash: B256) -> Event {
-    Event::new(event::Kind::Signed)
-        .hash(Some(hash))
-        .note(kind.word())
+    let told = match kind {
+        attempt::Kind::Original => event::Kind::Signed,
+        attempt::Kind::Replacement
+        | attempt::Kind::Cancel
+        | attempt::Kind::Placeholder
+        | attempt::Kind::External => event::Kind::Remedied,
+    };
+    Event::new(told).hash(Some(hash)).note(kind.word())
 }
 
 fn submitted(hash: B256, outcome: Outcome) -> Event {
