@@ -70,6 +70,14 @@ impl Directory {
         self.seat(*self.by_id.get(&id)?)
     }
 
+    /// All of them, by id.
+    pub fn lanes(&self) -> impl Iterator<Item = Lane> {
+        let mut all: Vec<(LaneId, Lane)> =
+            self.by_id.iter().map(|(id, lane)| (*id, *lane)).collect();
+        all.sort_unstable_by_key(|(id, _)| *id);
+        all.into_iter().map(|(_, lane)| lane)
+    }
+
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -25,6 +25,9 @@ const STOP_CHECK: Duration = Duration::from_millis(5);
 /// The most pages of lanes that are read for the gauges.
 const GAUGE_PAGES_MAX: usize = 20;
 
+/// Of how many signers the balance is asked for: with more, only of the first.
+const BALANCES_MAX: usize = 100;
+
 /// A node whose loops run.
 pub struct Running {
     node: Arc<Node>,
@@ -207,6 +210,22 @@ impl Node {
         for (chain, (depth, oldest)) in self.chains.iter().zip(pending) {
             self.meters.pending(&chain.name, depth, oldest);
         }
+        self.weigh().await;
         Ok(())
+    }
+
+    /// What the configured signers have, as far as the bound lets it.
+    async fn weigh(&self) {
+        let Some(chain) = &self.chain else {
+            return;
+        };
+        for lane in self.directory.lanes().take(BALANCES_MAX) {
+            if let Ok(wei) = chain.balance(lane).await {
+                let name = self.chain_name(lane.chain);
+                let signer = lane.signer.to_string();
+                // Rounded to what a gauge holds: it is for alerts, not for accounts.
+                self.meters.balance(name, signer, wei.into());
+            }
+        }
     }
 }

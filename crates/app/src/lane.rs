@@ -13,5 +13,6 @@ mod lead;
 mod align;
 mod promote;
 mod create;
+mod fill;
 mod renew;
 mod doubt;

@@ -13,6 +13,7 @@ pub mod node;
 pub mod lifecycle;
 pub mod lane;
 pub mod recovery;
+pub mod reservation;
 pub mod query;
 pub mod operate;
 pub mod drive;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use fencepost_domain::fee;
 use fencepost_domain::ids::{ChainId, Incarnation, LaneId};
 use fencepost_domain::request::Ceilings;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -201,6 +202,18 @@ impl Node {
             },
             |chain| chain.ceilings,
         )
+    }
+
+    /// How much more a replacement on a chain pays.
+    pub(crate) fn bump_percent(&self, chain: ChainId) -> u32 {
+        let chain = self.chains.iter().find(|known| known.id == chain);
+        chain.map_or(fee::BUMP_PERCENT_MIN, |chain| chain.bump_percent)
+    }
+
+    /// A chain's configured name.
+    pub(crate) fn chain_name(&self, chain: ChainId) -> &str {
+        let known = self.chains.iter().find(|known| known.id == chain);
+        known.map_or("", |known| known.name.as_str())
     }
 
     pub(crate) fn board(&self, chain: ChainId) -> Option<&Board> {

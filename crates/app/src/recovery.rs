@@ -2,5 +2,11 @@
 
 pub mod adopt;
 pub mod rules;
+pub(crate) mod examine;
+mod taken;
+mod gap;
+mod stuck;
+pub(crate) mod consult;
+pub(crate) mod remedy;
 mod reorg;
 mod resubmit;

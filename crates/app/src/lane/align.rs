@@ -129,6 +129,7 @@ impl Worker {
             }
             Some(first) => {
                 first.asks.append(&mut work.asks);
+                first.fills.append(&mut work.fills);
                 first.later.append(&mut work.later);
                 first.drain |= work.drain;
             }
@@ -302,7 +303,7 @@ impl Worker {
         }
     }
 
-    pub(super) fn audit(&self, reason: &str) -> Audit {
+    pub(crate) fn audit(&self, reason: &str) -> Audit {
         Audit {
             by: format!("node {}", self.node.holder.node.as_str()),
             reason: reason.to_owned(),

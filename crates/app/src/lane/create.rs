@@ -1,7 +1,7 @@
 //! Storing the requests of a turn with their nonces, all lanes in one statement.
 
 use fencepost_domain::ids::Nonce;
-use fencepost_domain::state::{Kind, Wait};
+use fencepost_domain::state::Wait;
 
 use super::entry::Entry;
 use super::work::{Ask, Work, Works};
@@ -10,7 +10,7 @@ use crate::causes::Causes;
 use crate::lifecycle::accept::{Verdict, stored, with_nonce};
 use crate::lifecycle::failed;
 use crate::ports::{
-    Held, LaneBatch, LaneCreated, LaneRefusal, PauseChange, PauseReason, StoreError, Stored,
+    Body, Held, LaneBatch, LaneCreated, LaneRefusal, PauseChange, PauseReason, StoreError, Stored,
 };
 
 impl Worker {
@@ -23,6 +23,7 @@ impl Worker {
             }
             later.append(&mut work.later);
         }
+        self.fill(&mut works).await;
         self.create_ready(works).await;
         // Behind those of their lanes that came before them.
         for (ask, wait) in later {
@@ -66,7 +67,7 @@ impl Worker {
                                 self.node.leases.keep(batch.held, sent);
                             }
                             self.advance(batch.held, next_nonce, more_free);
-                            self.track(&work, &txs, batch.held);
+                            self.track(&work.asks, &txs, batch.held);
                             tell_stored(work.asks, txs, batch.held);
                         }
                         LaneCreated::Refused(why) => {
@@ -80,18 +81,21 @@ impl Worker {
     }
 
     /// What has got its nonce is to be signed and sent.
-    fn track(&mut self, work: &Work, answers: &[Stored], held: Held) {
+    pub(super) fn track(&mut self, asks: &[Ask], answers: &[Stored], held: Held) {
+        let now = self.node.ticks.ticks();
         let track = self.tracks.get_mut(&held.lane);
         let Some(track) = track.filter(|track| track.held == held) else {
             return;
         };
-        for (ask, answer) in work.asks.iter().zip(answers) {
+        for (ask, answer) in asks.iter().zip(answers) {
             if let Stored::New { nonce, at } = answer {
                 let state = with_nonce(&ask.tx, *nonce);
                 let record = stored(ask.seat, &ask.tx, state, held.token, *at);
-                if record.kind != Kind::Reserved {
-                    track.add(*nonce, Entry::new(record));
+                let mut entry = Entry::new(record, now);
+                if let Body::Reserved(loan) = ask.tx.body {
+                    entry.due_at = now + loan.ttl + loan.grace;
                 }
+                track.add(*nonce, entry);
             }
         }
     }
@@ -133,6 +137,7 @@ impl Worker {
                 seat: work.seat,
                 held: work.held,
                 asks: vec![ask],
+                fills: vec![],
                 later: vec![],
                 drain: false,
                 paused: false,
@@ -223,7 +228,7 @@ impl Worker {
     }
 }
 
-fn tell_stored(asks: Vec<Ask>, answers: Vec<Stored>, held: Held) {
+pub(super) fn tell_stored(asks: Vec<Ask>, answers: Vec<Stored>, held: Held) {
     for (ask, answer) in asks.into_iter().zip(answers) {
         let verdict = match answer {
             Stored::New { nonce, at } => {

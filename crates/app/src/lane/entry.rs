@@ -8,7 +8,7 @@ use fencepost_domain::request::Payload;
 use fencepost_domain::state::{Allocated, Block, Inclusion, Kind, Signing, State, Stuck, Why};
 use fencepost_domain::{B256, Bytes};
 
-use crate::ports::{Record, StoredAttempt};
+use crate::ports::{Consumer, Record, StoredAttempt};
 
 /// One transaction that has not ended.
 #[derive(Debug)]
@@ -39,6 +39,23 @@ pub(crate) struct Entry {
     pub(crate) asked_at: Option<Duration>,
     /// The block that is final with it inside, once that is known.
     pub(crate) final_in: Option<Block>,
+    /// How often its bytes were sent.
+    pub(crate) tries: u32,
+    /// Since when at the most it has waited for a block with these bytes.
+    pub(crate) since: Duration,
+    /// What seems to have used its nonce, and is not ours.
+    pub(crate) taken: Option<Taken>,
+    /// No policy is asked about it before this.
+    pub(crate) consulted_until: Duration,
+}
+
+/// A foreign transaction that has used a nonce of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Taken {
+    /// Where, as far as an endpoint can tell.
+    pub(crate) by: Option<Consumer>,
+    /// It was seen more than once.
+    pub(crate) sure: bool,
 }
 
 /// Bytes that were stored.
@@ -66,13 +83,20 @@ pub(crate) enum Need {
     Sign,
     /// A block with it inside.
     Block,
+    /// Its holder to use it.
+    Holder,
     /// More blocks on top, or a person.
     Nothing,
 }
 
 impl Entry {
-    pub(crate) fn new(record: Record) -> Self {
+    /// A transaction as the store has it, and since when at the most it has waited.
+    pub(crate) fn new(record: Record, since: Duration) -> Self {
         Self {
+            tries: record.submit_attempts,
+            since,
+            taken: None,
+            consulted_until: Duration::ZERO,
             tx: record.tx,
             version: record.version,
             state: record.state,
@@ -118,18 +142,51 @@ impl Entry {
                 why: Why::SignerError | Why::Gap | Why::NoFunds,
                 ..
             }) => Need::Sign,
+            // Whose nonce is used can only wait for the chain: no node takes its bytes.
+            State::Stuck(Stuck {
+                why: Why::NonceTaken,
+                ..
+            }) => Need::Nothing,
             State::Allocated(_) | State::Stuck(Stuck { hash: Some(_), .. }) => Need::Block,
+            State::Reserved(_) => Need::Holder,
+            State::Submitted(_) if self.inclusion().is_none() => Need::Holder,
             State::Tracking(_) if self.inclusion().is_none() => Need::Block,
             State::Tracking(_)
             | State::Stuck(_)
             | State::Queued(_)
             | State::Confirmed(_)
             | State::Failed(_)
-            | State::Reserved(_)
             | State::Submitted(_)
             | State::Used(_)
             | State::Recyclable(_) => Need::Nothing,
         }
+    }
+
+    /// A business signs and sends it.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.kind == Kind::Reserved
+    }
+
+    /// Why it cannot move by itself, if so.
+    pub(crate) const fn stuck(&self) -> Option<Why> {
+        match &self.state {
+            State::Stuck(stuck) => Some(stuck.why),
+            State::Queued(_)
+            | State::Allocated(_)
+            | State::Tracking(_)
+            | State::Confirmed(_)
+            | State::Failed(_)
+            | State::Reserved(_)
+            | State::Submitted(_)
+            | State::Used(_)
+            | State::Recyclable(_) => None,
+        }
+    }
+
+    /// What has used its nonce, if that is in this block.
+    pub(crate) fn taken_in(&self, block: Block) -> Option<Consumer> {
+        let by = self.taken.filter(|taken| taken.sure)?.by;
+        by.filter(|by| by.block == block)
     }
 
     pub(crate) fn attempt(&self, hash: B256) -> Option<Known> {

@@ -54,7 +54,7 @@ impl Worker {
             work.held = self.node.leases.held(*lane).filter(|_| !doubted);
             // What waits in a lane is its leader's business; nobody becomes one for that alone here,
             // but a leader in doubt must get out of it.
-            if work.held.is_none() && (!work.asks.is_empty() || doubted) {
+            if work.held.is_none() && (work.len() > 0 || doubted) {
                 bids.push(Bid {
                     lane: *lane,
                     fresh: doubted,
@@ -62,9 +62,7 @@ impl Worker {
             }
         }
         let doubted = &self.doubted;
-        works.retain(|lane, work| {
-            work.held.is_some() || !work.asks.is_empty() || doubted.contains(lane)
-        });
+        works.retain(|lane, work| work.held.is_some() || work.len() > 0 || doubted.contains(lane));
         if bids.is_empty() {
             return;
         }

@@ -2,10 +2,13 @@
 //! go as it should, and when a long backlog moves on. What happened before is asked of the chain.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use fencepost_domain::flat::Name;
 use fencepost_domain::ids::{LaneId, Nonce, TxId};
-use fencepost_domain::state::{Allocated, Kind, Seen, Signing, State, Stuck, Tracking, Why};
+use fencepost_domain::state::{Allocated, Seen, Signing, State, Stuck, Tracking, Why};
+
+use jiff::Timestamp;
 
 use super::entry::{Entry, Need};
 use super::track::Track;
@@ -65,6 +68,7 @@ impl Worker {
             .is_none_or(|track| track.held != held)
         {
             self.forget(lane);
+            self.drop_errands(lane, Some(held));
             let window = self.node.settings.window;
             self.tracks
                 .insert(lane, Track::new(seat, held, window, false));
@@ -97,7 +101,7 @@ impl Worker {
         };
         track.knows_ended = true;
         let mut page = Vec::new();
-        for state in [Name::Confirmed, Name::Failed] {
+        for state in [Name::Confirmed, Name::Failed, Name::Used] {
             let newest = PageQuery {
                 lane: Some(seat.lane),
                 state: Some(state),
@@ -152,13 +156,12 @@ impl Worker {
 
     /// Takes one transaction into mind. What it is waiting for goes onto the chain's board.
     pub(crate) fn remember(&mut self, held: Held, record: Record, stored: Vec<StoredAttempt>) {
-        // Its holder signs and sends it.
-        if record.kind == Kind::Reserved {
-            return;
-        }
         let Some(nonce) = record.state.nonce() else {
             return;
         };
+        let due_at = self.loan_due(&record);
+        let since = self.waits_since(&record, &stored);
+        let again = self.is_to_resubmit(record.tx);
         let Some(track) = self.tracks.get_mut(&held.lane) else {
             return;
         };
@@ -170,7 +173,8 @@ impl Worker {
             nonce,
             tx: record.tx,
         };
-        let mut entry = Entry::new(record);
+        let mut entry = Entry::new(record, since);
+        entry.due_at = due_at;
         for attempt in stored {
             entry.stored(attempt);
         }
@@ -191,8 +195,34 @@ impl Worker {
         }
         entry.refused = is_refused(&entry.state);
         // Stored and perhaps never sent, or out of its block: the same bytes go out, in their order.
-        entry.to_send = is_unsent(&entry.state);
+        entry.to_send = is_unsent(&entry.state) || again;
         track.insert(nonce, entry);
+    }
+
+    /// Since when at the most a transaction has waited for a block with its newest bytes.
+    fn waits_since(&self, record: &Record, stored: &[StoredAttempt]) -> Duration {
+        let sent = record.first_submit_at.unwrap_or(record.created_at);
+        let signed = stored.last().map_or(sent, |newest| newest.at);
+        self.ticks_at(sent.max(signed))
+    }
+
+    /// When a lent nonce is looked at by which nothing was sent in its time; what is due is the store's
+    /// clock to say.
+    fn loan_due(&self, record: &Record) -> Duration {
+        let grace = self.node.settings.lending.grace;
+        let until = record.reservation.map(|loan| loan.expires_at);
+        until.map_or(Duration::ZERO, |until| self.ticks_at(until) + grace)
+    }
+
+    /// A time of day as it was, or will be, on the clock that only passes.
+    pub(crate) fn ticks_at(&self, at: Timestamp) -> Duration {
+        let (now, ticks) = (self.node.clock.now(), self.node.ticks.ticks());
+        let apart = now.duration_since(at).unsigned_abs();
+        if at <= now {
+            ticks.saturating_sub(apart)
+        } else {
+            ticks.saturating_add(apart)
+        }
     }
 
     /// Bytes that were put out of mind and are to be sent after all.

@@ -13,7 +13,7 @@ use super::worker::Worker;
 use crate::causes::Causes;
 use crate::lifecycle::finality::Ending;
 use crate::lifecycle::follow::board::Whose;
-use crate::ports::{Held, LaneMoved, LaneMoves, Move, StoreError};
+use crate::ports::{Closing, Held, LaneMoved, LaneMoves, Move, StoreError};
 
 /// What is true of an entry once its move is written.
 #[derive(Debug)]
@@ -79,7 +79,15 @@ impl Worker {
         };
         let transition = entry.state.clone().apply(input)?;
         let told = transition.event.kind.is_told();
-        let step = with(Move::on(entry.tx, entry.version, &entry.state, transition));
+        let mut step = with(Move::on(entry.tx, entry.version, &entry.state, transition));
+        // What has ended needs no remedy.
+        if step.to.is_final() && step.closes.is_none() {
+            let errand = self.errands.get(&entry.tx);
+            step.closes = errand.map(|errand| Closing {
+                remedy: errand.remedy,
+                refused: Some("it has ended".to_owned()),
+            });
+        }
         if told {
             entry.busy = Busy::Ending;
             self.end(Ending {
@@ -208,6 +216,11 @@ impl Worker {
 
     fn moved(&mut self, lane: LaneId, nonce: Nonce, step: Move, then: Then) {
         self.log(lane, nonce, &step);
+        self.errand_over(&step);
+        if step.to.is_final() {
+            self.over(lane, nonce, &step);
+            return;
+        }
         let Some(track) = self.tracks.get_mut(&lane) else {
             return;
         };
@@ -236,9 +249,13 @@ impl Worker {
                 entry.raw = Some(raw);
                 entry.busy = Busy::No;
                 entry.to_send = true;
+                entry.refused = false;
                 entry.failures = 0;
+                // They get the time and the tries that the older ones had.
+                entry.tries = 0;
                 // Bytes that nobody has seen yet are in no block.
                 entry.asked_at = Some(now);
+                track.waits_since(nonce, now);
             }
             Then::Nothing => {}
             Then::Mined => {

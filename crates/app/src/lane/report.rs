@@ -1,13 +1,16 @@
 //! What a worker is told of things that went on outside it: signing, sending, looking. It wrote none
 //! of it down yet, and what comes from under an old token is void.
 
-use fencepost_domain::ids::{LaneId, Nonce};
+use fencepost_domain::ids::{LaneId, Nonce, TxId};
 use fencepost_domain::rejection::Reply;
 
 use crate::lifecycle::follow::Sight;
 use crate::lifecycle::follow::board::Whose;
 use crate::lifecycle::sign::Filled;
-use crate::ports::{ChainUnavailable, Held, LaneMoved, Move, Receipt, StoreError};
+use crate::ports::{ChainUnavailable, Decided, Held, LaneMoved, Move, Receipt, StoreError};
+use crate::recovery::consult::Opened;
+use crate::recovery::examine::Findings;
+use crate::reservation::Counted;
 use fencepost_domain::nonce::ChainCount;
 
 /// Something happened outside.
@@ -37,6 +40,31 @@ pub(crate) enum Report {
     LookAgain(LaneId),
     /// Something was written for the lane by someone else.
     Settled(LaneId),
+    /// Remedies may have been asked for in the lane.
+    Remedied(LaneId),
+    /// The lane was compared with its chain.
+    Examined {
+        held: Held,
+        seen: Result<Findings, ChainUnavailable>,
+    },
+    /// A round of the policy was opened for a transaction, or not.
+    Consulted {
+        held: Held,
+        tx: TxId,
+        opened: Option<Opened>,
+    },
+    /// The policy has said what it wants done.
+    Advised {
+        held: Held,
+        tx: TxId,
+        advised: Decided,
+    },
+    /// The chain was asked whether lent nonces were used whose time is over.
+    Expired {
+        held: Held,
+        due: Vec<(Nonce, TxId)>,
+        counts: Result<Counted, ChainUnavailable>,
+    },
     /// Moves that the feed tells were written, or not.
     Ended {
         held: Held,
@@ -84,8 +112,15 @@ impl Report {
             | Self::Unsent { held, .. }
             | Self::Asked { held, .. }
             | Self::Ended { held, .. }
-            | Self::Counted { held, .. } => held.lane,
-            Self::Seen { lane, .. } | Self::LookAgain(lane) | Self::Settled(lane) => *lane,
+            | Self::Counted { held, .. }
+            | Self::Examined { held, .. }
+            | Self::Consulted { held, .. }
+            | Self::Advised { held, .. }
+            | Self::Expired { held, .. } => held.lane,
+            Self::Seen { lane, .. }
+            | Self::LookAgain(lane)
+            | Self::Settled(lane)
+            | Self::Remedied(lane) => *lane,
         }
     }
 }

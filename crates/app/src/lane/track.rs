@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use fencepost_domain::ids::Nonce;
+use fencepost_domain::state::State;
 
 use super::entry::{Busy, Entry, Need};
 use crate::directory::Seat;
@@ -13,6 +14,9 @@ use crate::ports::Held;
 /// How many transactions in no block are kept in mind for each place in the window; what is beyond
 /// is read when its time comes. Too few reads often, too many keeps whole backlogs in memory.
 const AHEAD: usize = 4;
+
+/// How many lent nonces are kept in mind; what is beyond is read when its time comes.
+const LENT_MAX: usize = 4_096;
 
 /// How far a lane's transactions are in mind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +34,30 @@ pub(crate) struct Tasks {
     pub(crate) signing: bool,
     pub(crate) sending: bool,
     pub(crate) asking: bool,
+    /// About the chain and a policy; they take longer and hold up nothing.
+    pub(crate) care: Care,
+}
+
+/// What is under way about those that do not move.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Care {
+    pub(crate) examining: bool,
+    pub(crate) consulting: bool,
+    pub(crate) expiring: bool,
+}
+
+/// The first transaction of ours in no block, and since when the lane waits for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Front {
+    pub(crate) nonce: Nonce,
+    pub(crate) since: Duration,
+}
+
+/// Nonces that nobody holds and that others wait for, and since when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Gaps {
+    pub(crate) nonces: Vec<Nonce>,
+    pub(crate) since: Duration,
 }
 
 /// The transactions of one lane.
@@ -38,8 +66,10 @@ pub(crate) struct Track {
     pub(crate) seat: Seat,
     pub(crate) held: Held,
     entries: BTreeMap<Nonce, Entry>,
-    /// Those in no block. Most of a busy lane's entries are in one, and wait for more on top.
+    /// Those of ours in no block. Most of a busy lane's entries are in one, and wait for more on top.
     unmined: BTreeSet<Nonce>,
+    /// Lent nonces in no block.
+    lent: BTreeSet<Nonce>,
     reach: Reach,
     window: usize,
     pub(crate) tasks: Tasks,
@@ -49,6 +79,14 @@ pub(crate) struct Track {
     pub(crate) rests_until: Duration,
     /// Since when the key has failed.
     pub(crate) failing_since: Option<Duration>,
+    front: Option<Front>,
+    pub(crate) gaps: Option<Gaps>,
+    /// When it was last compared with the chain.
+    pub(crate) examined_at: Option<Duration>,
+    /// Something says that the chain is not as we think: it is compared soon.
+    pub(crate) suspect: bool,
+    /// When lent nonces were last read: their holders speak to any node.
+    pub(crate) lent_read_at: Duration,
 }
 
 impl Track {
@@ -59,6 +97,7 @@ impl Track {
             held,
             entries: BTreeMap::new(),
             unmined: BTreeSet::new(),
+            lent: BTreeSet::new(),
             reach: if is_empty {
                 Reach::All
             } else {
@@ -69,13 +108,22 @@ impl Track {
             knows_ended: false,
             rests_until: Duration::ZERO,
             failing_since: None,
+            front: None,
+            gaps: None,
+            examined_at: None,
+            suspect: false,
+            lent_read_at: Duration::ZERO,
         }
     }
 
     /// A transaction that has just got its nonce. One that is too far ahead is read when its time
     /// comes.
     pub(crate) fn add(&mut self, nonce: Nonce, entry: Entry) {
-        let room = self.unmined.len() < self.window * AHEAD;
+        let room = if entry.is_lent() {
+            self.lent.len() < LENT_MAX
+        } else {
+            self.unmined.len() < self.window * AHEAD
+        };
         match self.reach {
             // Below what is in mind it is the head that all others wait for.
             Reach::All if room || self.is_inside(nonce) => {
@@ -95,14 +143,13 @@ impl Track {
     }
 
     pub(crate) fn insert(&mut self, nonce: Nonce, entry: Entry) {
-        if entry.inclusion().is_none() {
-            self.unmined.insert(nonce);
-        }
         self.entries.insert(nonce, entry);
+        self.settle(nonce);
     }
 
     pub(crate) fn remove(&mut self, nonce: Nonce) -> Option<Entry> {
         self.unmined.remove(&nonce);
+        self.lent.remove(&nonce);
         self.entries.remove(&nonce)
     }
 
@@ -116,10 +163,16 @@ impl Track {
 
     /// To be called when an entry's state was changed: it may be in a block now, or no longer.
     pub(crate) fn settle(&mut self, nonce: Nonce) {
-        match self.entries.get(&nonce) {
-            Some(entry) if entry.inclusion().is_none() => self.unmined.insert(nonce),
-            Some(_) | None => self.unmined.remove(&nonce),
-        };
+        self.unmined.remove(&nonce);
+        self.lent.remove(&nonce);
+        let entry = self.entries.get(&nonce);
+        if let Some(entry) = entry.filter(|entry| entry.inclusion().is_none()) {
+            if entry.is_lent() {
+                self.lent.insert(nonce);
+            } else {
+                self.unmined.insert(nonce);
+            }
+        }
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (Nonce, &mut Entry)> {
@@ -170,6 +223,45 @@ impl Track {
         self.unmined.iter().copied().filter_map(entry)
     }
 
+    /// Lent nonces in no block.
+    pub(crate) fn lent(&self) -> impl Iterator<Item = (Nonce, &Entry)> {
+        let entry = |nonce| Some((nonce, self.entries.get(&nonce)?));
+        self.lent.iter().copied().filter_map(entry)
+    }
+
+    /// How many of ours are in no block, as far as they are in mind.
+    pub(crate) fn backlog(&self) -> usize {
+        self.unmined.len()
+    }
+
+    /// The highest nonce in no block.
+    pub(crate) fn highest(&self) -> Option<Nonce> {
+        self.unmined.last().max(self.lent.last()).copied()
+    }
+
+    /// The first of ours in no block. One that has become the first waits since then; of one that was the
+    /// first when we began to look, nobody knows.
+    pub(crate) fn front(&mut self, now: Duration) -> Option<Front> {
+        let first = self.unmined().next();
+        let first = first.map(|(nonce, entry)| (nonce, entry.since));
+        self.front = first.map(|(nonce, since)| match self.front {
+            Some(front) if front.nonce == nonce => front,
+            Some(front) if front.nonce < nonce => Front { nonce, since: now },
+            Some(_) | None => Front { nonce, since },
+        });
+        self.front
+    }
+
+    /// The lane waits for its first since then at the earliest.
+    pub(crate) fn waits_since(&mut self, nonce: Nonce, since: Duration) {
+        if let Some(front) = self.front.as_mut().filter(|front| front.nonce == nonce) {
+            front.since = front.since.max(since);
+        }
+        if let Some(entry) = self.entries.get_mut(&nonce) {
+            entry.since = entry.since.max(since);
+        }
+    }
+
     /// Those that may be in the nodes' pools.
     pub(crate) fn window(&self) -> impl Iterator<Item = (Nonce, &Entry)> {
         self.unmined().take(self.window)
@@ -199,7 +291,7 @@ impl Track {
                     }
                 }
                 (Need::Block, Busy::No | Busy::Ending) if !entry.refused => {}
-                (Need::Nothing, _) => {}
+                (Need::Nothing | Need::Holder, _) => {}
                 (Need::Block | Need::Sign, _) => break,
             }
         }
@@ -223,20 +315,28 @@ impl Track {
         }
     }
 
-    /// Whether something in the window waits to be sent again since `now`.
+    /// Whether something in the window waits to be sent again since `now`, or a lent nonce was not used
+    /// in its time.
     pub(crate) fn has_due(&self, now: Duration) -> bool {
-        self.window().any(|(_, entry)| {
+        let sends = self.window().any(|(_, entry)| {
             entry.need() == Need::Block
                 && entry.busy == Busy::No
                 && !entry.to_send
                 && entry.due_at <= now
-        })
+        });
+        let is_late = |(_, entry): (Nonce, &Entry)| {
+            matches!(entry.state, State::Reserved(_)) && entry.due_at <= now
+        };
+        sends || self.lent().any(is_late)
     }
 
-    /// Those in the window whose receipts were not asked for since `before`.
+    /// Those in the window, and lent ones, whose receipts were not asked for since `before`.
     pub(crate) fn stale(&self, before: Option<Duration>) -> Vec<Nonce> {
-        self.window()
-            .filter(|(_, entry)| entry.need() == Need::Block && entry.asked_at <= before)
+        let ours = self.window();
+        let ours = ours.filter(|(_, entry)| entry.need() == Need::Block);
+        let lent = self.lent().filter(|(_, entry)| !entry.attempts.is_empty());
+        ours.chain(lent)
+            .filter(|(_, entry)| entry.asked_at <= before)
             .map(|(nonce, _)| nonce)
             .collect()
     }
@@ -279,13 +379,8 @@ mod tests {
             meta: None,
         };
         let state = with_nonce(&tx, n(nonce));
-        Entry::new(stored(
-            seat(),
-            &tx,
-            state,
-            Token::NONE,
-            Timestamp::UNIX_EPOCH,
-        ))
+        let record = stored(seat(), &tx, state, Token::NONE, Timestamp::UNIX_EPOCH);
+        Entry::new(record, Duration::ZERO)
     }
 
     /// A track of a window of two, with these nonces in mind.

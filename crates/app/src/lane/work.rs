@@ -10,7 +10,7 @@ use crate::directory::Seat;
 use crate::lifecycle::accept::Verdict;
 use crate::lifecycle::queue::Wanted;
 use crate::node::Node;
-use crate::ports::{Held, NewTx};
+use crate::ports::{Body, Held, NewTx};
 
 /// How often a request is routed anew within the node. More means that others fight for the lane:
 /// then the client had better come again.
@@ -41,7 +41,13 @@ impl Ask {
 
     /// It has to wait in the lane's queue. Handed on here and not by its caller, so that requests of
     /// one lane keep their order.
+    ///
+    /// A lent nonce is wanted now or not at all, and a placeholder wants one that was given before.
     pub(crate) fn queue(self, node: &Node, wait: Wait) {
+        if !self.can_wait() {
+            self.tell(Verdict::Overloaded);
+            return;
+        }
         node.want(Wanted {
             seat: self.seat,
             tx: self.tx,
@@ -53,6 +59,15 @@ impl Ask {
     /// Whether it has met a queue more often than a busy lane explains.
     pub(crate) const fn is_tired(&self) -> bool {
         self.tries > TRIES / 2
+    }
+
+    const fn can_wait(&self) -> bool {
+        matches!(self.tx.body, Body::Managed(_))
+    }
+
+    /// It uses up a nonce that was given before: no queue and no window is in its way.
+    pub(crate) const fn fills(&self) -> bool {
+        matches!(self.tx.body, Body::Placeholder(_))
     }
 
     fn is_given_up(&self) -> bool {
@@ -74,6 +89,8 @@ pub(crate) struct Work {
     pub(crate) held: Option<Held>,
     /// In order of arrival.
     pub(crate) asks: Vec<Ask>,
+    /// Placeholders for nonces that were given before.
+    pub(crate) fills: Vec<Ask>,
     /// Requests that go into the lane's queue once those before them have their nonces.
     pub(crate) later: Vec<(Ask, Wait)>,
     /// Something may wait in the lane's queue.
@@ -85,7 +102,7 @@ pub(crate) struct Work {
 impl Work {
     /// How many requests.
     pub(crate) fn len(&self) -> usize {
-        self.asks.len() + self.later.len()
+        self.asks.len() + self.fills.len() + self.later.len()
     }
 
     pub(crate) fn tell_all(self, verdict: &Verdict) {
@@ -97,12 +114,21 @@ impl Work {
     /// All requests, in order of arrival.
     pub(crate) fn all(self) -> Vec<Ask> {
         let later = self.later.into_iter().map(|(ask, _)| ask);
-        self.asks.into_iter().chain(later).collect()
+        self.fills
+            .into_iter()
+            .chain(self.asks)
+            .chain(later)
+            .collect()
     }
 
-    /// Sends the requests from `first` on into the lane's queue.
+    /// Sends the requests from `first` on into the lane's queue. A window that is full is none for nonces
+    /// that are only lent: what becomes of them is not ours to wait for.
     pub(crate) fn queue_from(&mut self, first: usize, wait: Wait) {
-        let late = self.asks.split_off(first.min(self.asks.len()));
+        let mut late = self.asks.split_off(first.min(self.asks.len()));
+        if wait == Wait::Window {
+            let lent = late.extract_if(.., |ask| matches!(ask.tx.body, Body::Reserved(_)));
+            self.asks.extend(lent);
+        }
         self.later = late
             .into_iter()
             .map(|ask| (ask, wait))
@@ -129,7 +155,12 @@ pub(crate) fn sort(node: &Node, first: Vec<Work>, jobs: Vec<Job>) -> Works {
             Job::Create(mut ask) => {
                 ask.tries += 1;
                 let entry = works.entry(ask.seat.id);
-                entry.or_insert_with(|| empty(ask.seat)).asks.push(*ask);
+                let work = entry.or_insert_with(|| empty(ask.seat));
+                if ask.fills() {
+                    work.fills.push(*ask);
+                } else {
+                    work.asks.push(*ask);
+                }
             }
             Job::Drain(lane) => {
                 node.is_nudged(lane);
@@ -147,6 +178,7 @@ const fn empty(seat: Seat) -> Work {
         seat,
         held: None,
         asks: vec![],
+        fills: vec![],
         later: vec![],
         drain: false,
         paused: false,

@@ -24,6 +24,7 @@ use crate::lifecycle::follow::Sight;
 use crate::lifecycle::follow::board::Whose;
 use crate::node::Node;
 use crate::ports::Held;
+use crate::recovery::remedy::Errand;
 
 /// How often lanes are looked at for what has become due. Shorter costs time for nothing, longer
 /// delays what was put off.
@@ -75,6 +76,11 @@ pub struct Worker {
     pub(crate) endings: BTreeMap<LaneId, Ending>,
     /// What was seen of transactions whose ending is being written.
     postponed: Vec<(Whose, Sight)>,
+    /// Remedies that we have claimed and not carried out. They outlive what is in mind of their lanes:
+    /// under our token nobody is shown them again.
+    pub(crate) errands: BTreeMap<TxId, Errand>,
+    /// Lanes for which remedies may have been asked.
+    pub(crate) asked_for: BTreeSet<LaneId>,
 }
 
 /// What woke a worker.
@@ -111,6 +117,8 @@ impl Worker {
             plans: Plans::default(),
             endings: BTreeMap::new(),
             postponed: vec![],
+            errands: BTreeMap::new(),
+            asked_for: BTreeSet::new(),
         }
     }
 
@@ -188,6 +196,8 @@ impl Worker {
         self.resubmit(&open).await;
         touched.extend(open);
         touched.extend(&self.unread);
+        let settled: Vec<LaneId> = self.asked_for.iter().copied().collect();
+        touched.extend(settled);
         for lane in &self.doubted {
             self.node.nudge(*lane);
         }
@@ -221,10 +231,14 @@ impl Worker {
             return;
         }
         self.finish_again(lane).await;
+        if self.asked_for.remove(&lane) {
+            self.claim_errands(lane).await;
+        }
         self.fetch_bytes(lane).await;
         self.sign(lane);
         self.send(lane);
         self.ask(lane);
+        self.watch(lane).await;
     }
 
     async fn take_in(&mut self, report: Report) {
@@ -245,8 +259,16 @@ impl Worker {
             Report::LookAgain(lane) => self.forget(lane),
             Report::Settled(lane) => {
                 self.memory.remove(&lane);
-                self.forget(lane);
+                self.asked_for.insert(lane);
+                self.read_loans(lane).await;
             }
+            Report::Remedied(lane) => {
+                self.asked_for.insert(lane);
+            }
+            Report::Examined { held, seen } => self.examined(held, seen).await,
+            Report::Consulted { held, tx, opened } => self.consulted(held, tx, opened).await,
+            Report::Advised { held, tx, advised } => self.advised(held, tx, advised).await,
+            Report::Expired { held, due, counts } => self.expired(held, due, counts).await,
             Report::Ended {
                 held,
                 moves,
@@ -306,6 +328,7 @@ impl Worker {
         tracing::warn!(node_id, lane = held.lane.0, token = %held.token, op, "fenced: another node leads the lane");
         self.node.leases.lose(held);
         self.memory.remove(&held.lane);
+        self.drop_errands(held.lane, None);
         self.forget(held.lane);
     }
 

@@ -227,6 +227,15 @@ impl Node {
                 HandedOver::Settled(verdict) => {
                     self.tell(moved.tx.tx, Origin::Client, reply, verdict);
                 }
+                // It has to have its nonce now, and only the leader gives any.
+                HandedOver::Left { doubtful } if !matches!(moved.tx.body, Body::Managed(_)) => {
+                    let verdict = if doubtful {
+                        Verdict::Unknown
+                    } else {
+                        Verdict::NotLeader(moved.leader.clone())
+                    };
+                    self.tell(moved.tx.tx, Origin::Client, reply, verdict);
+                }
                 HandedOver::Left { doubtful } => {
                     // In the queue the id is stored once, whether the leader stored it or not.
                     let answer = self.enqueue(moved.seat, moved.tx.clone(), Wait::Leader);

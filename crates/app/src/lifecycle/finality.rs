@@ -38,13 +38,17 @@ impl Worker {
         let Some(entry) = entry.filter(|entry| entry.tx == whose.tx) else {
             return;
         };
-        if entry.inclusion().is_none_or(|at| at.block != block) {
+        let input = if entry.inclusion().is_some_and(|at| at.block == block) {
+            Input::Final
+        } else if let Some(by) = entry.taken_in(block) {
+            Input::TakenFinal(by.hash)
+        } else {
             return;
-        }
+        };
         entry.final_in = Some(block);
         let (tx, nonce) = (entry.tx, whose.nonce);
         let planned = self
-            .plan(lane, nonce, Input::Final, Then::Nothing, |step| step)
+            .plan(lane, nonce, input, Then::Nothing, |step| step)
             .await;
         if let Err(refusal) = planned {
             tracing::warn!(tx_id = %tx, %refusal, "a final block does not end it");
@@ -149,25 +153,33 @@ impl Worker {
         }
     }
 
+    /// It has ended, and is not kept in mind any more.
+    pub(crate) fn over(&mut self, lane: LaneId, nonce: Nonce, step: &Move) {
+        self.errands.remove(&step.tx);
+        if let Some(track) = self.tracks.get_mut(&lane) {
+            let gone = track.remove(nonce);
+            let hashes = gone.into_iter().flat_map(|entry| entry.attempts);
+            if let Some(board) = self.node.board(track.seat.lane.chain) {
+                board.unwatch(hashes.map(|known| known.hash));
+            }
+        }
+        // A nonce that was given back is free now, and a place in the window too.
+        if step.to.gave_back().is_some() {
+            self.memory.remove(&lane);
+            self.node.nudge(lane);
+        }
+    }
+
     fn told(&mut self, lane: LaneId, nonce: Nonce, step: Move) {
         self.log(lane, nonce, &step);
+        self.errand_over(&step);
+        if step.to.is_final() {
+            self.over(lane, nonce, &step);
+            return;
+        }
         let Some(track) = self.tracks.get_mut(&lane) else {
             return;
         };
-        let chain = track.seat.lane.chain;
-        if step.to.is_final() {
-            let gone = track.remove(nonce);
-            let hashes = gone.into_iter().flat_map(|entry| entry.attempts);
-            if let Some(board) = self.node.board(chain) {
-                board.unwatch(hashes.map(|known| known.hash));
-            }
-            // A nonce that was given back is free now, and a place in the window too.
-            if step.to.gave_back().is_some() {
-                self.memory.remove(&lane);
-                self.node.nudge(lane);
-            }
-            return;
-        }
         if track.get(nonce).is_none() {
             // The lane was read anew before this was written: it does not have in mind what is open again.
             self.forget(lane);

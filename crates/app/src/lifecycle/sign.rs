@@ -1,26 +1,31 @@
 //! Signing: what the client left open is filled in, the key signs, and the bytes are stored before
 //! anyone may send them. A key that fails stops only its own lane.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fencepost_domain::U256;
-use fencepost_domain::attempt::{Attempt, Kind, Unsigned};
+use fencepost_domain::attempt::{Attempt, Kind, SignedFees, Unsigned};
 use fencepost_domain::fee;
 use fencepost_domain::gas;
 use fencepost_domain::ids::{LaneId, Nonce, TxId};
 use fencepost_domain::request::{Fees, Payload};
 use fencepost_domain::state::{self, Why};
-use fencepost_domain::transition::Input;
+use fencepost_domain::transition::{Input, Refusal};
 use futures::{StreamExt, stream};
 
 use crate::directory::Seat;
 use crate::lane::entry::{Busy, Known};
 use crate::lane::moves::Then;
 use crate::lane::report::Report;
+use crate::lane::track::Track;
 use crate::lane::worker::{REST, Worker, backoff};
 use crate::node::Node;
-use crate::ports::{Chain, ChainUnavailable, Estimate, Held, Signer, Unsignable};
+use crate::ports::{
+    Chain, ChainUnavailable, Closing, Estimate, Held, RemedyId, Signer, Unsignable,
+};
+use crate::recovery::remedy::Errand;
 
 /// How many of one lane are signed in one go.
 const BATCH: usize = 64;
@@ -42,6 +47,8 @@ pub(crate) struct Filled {
     nonce: Nonce,
     tx: TxId,
     is_head: bool,
+    /// The remedy that these bytes carry out, if they do.
+    errand: Option<RemedyId>,
     result: Result<Attempt, Unfilled>,
 }
 
@@ -54,6 +61,10 @@ pub(crate) enum Unfilled {
     Later(String),
     /// It would be reverted now.
     Reverted(String),
+    /// The signer cannot pay for it.
+    NoFunds(String),
+    /// Nothing above the older fees is below our ceilings.
+    AtCap,
     /// The signer says no for good.
     Refused(String),
     /// The key cannot be used.
@@ -68,6 +79,17 @@ struct Draft {
     is_head: bool,
     payload: Option<Payload>,
     kind: Kind,
+    errand: Option<Terms>,
+}
+
+/// On which terms bytes take the place of others.
+#[derive(Debug, Clone, Copy)]
+struct Terms {
+    remedy: RemedyId,
+    /// What somebody wants paid.
+    fees: Option<SignedFees>,
+    /// What the newest bytes pay.
+    older: Option<SignedFees>,
 }
 
 impl Worker {
@@ -85,13 +107,14 @@ impl Worker {
             return;
         }
         let head = track.unmined().next().map(|(nonce, _)| nonce);
-        let mut drafts = Vec::new();
+        let mut drafts = errands(&self.errands, track, now);
         for nonce in track.signable(now).into_iter().take(BATCH) {
             let Some(entry) = track.get_mut(nonce) else {
                 continue;
             };
-            // Without what is to be executed there is nothing to sign.
-            if entry.kind == state::Kind::Managed && entry.payload.is_none() {
+            // Without what is to be executed there is nothing to sign, and who is to be cancelled never is.
+            let bare = entry.kind == state::Kind::Managed && entry.payload.is_none();
+            if bare || self.errands.contains_key(&entry.tx) {
                 continue;
             }
             entry.busy = Busy::Signing;
@@ -104,6 +127,7 @@ impl Worker {
                     state::Kind::Managed => Kind::Original,
                     state::Kind::Placeholder | state::Kind::Reserved => Kind::Placeholder,
                 },
+                errand: None,
             });
         }
         if drafts.is_empty() {
@@ -135,6 +159,7 @@ impl Worker {
                 nonce,
                 tx,
                 is_head,
+                errand,
                 result,
             } = filled;
             // The lane may have been read anew meanwhile, and the nonce be another transaction's: bytes
@@ -142,6 +167,11 @@ impl Worker {
             let track = self.tracks.get(&lane);
             let entry = track.and_then(|track| track.get(nonce));
             if !entry.is_some_and(|entry| entry.tx == tx && entry.busy == Busy::Signing) {
+                continue;
+            }
+            if let Some(remedy) = errand {
+                self.errand_filled(held, (nonce, tx), remedy, head, result)
+                    .await;
                 continue;
             }
             match result {
@@ -152,9 +182,12 @@ impl Worker {
                 Err(Unfilled::Reverted(why)) if is_head && self.reverts_again(lane, nonce) => {
                     self.reject(lane, nonce, why).await;
                 }
+                Err(Unfilled::NoFunds(why)) => self.unpaid(lane, nonce, is_head, &why).await,
                 Err(Unfilled::Reverted(why) | Unfilled::Later(why)) => {
                     self.sign_later(lane, nonce, &why, u32::MAX);
                 }
+                // Only what replaces others has older fees.
+                Err(Unfilled::AtCap) => self.idle(lane, nonce),
                 Err(Unfilled::Unreachable(why)) => {
                     self.sign_later(lane, nonce, &why, UNREACHABLE_MAX);
                 }
@@ -164,12 +197,29 @@ impl Worker {
     }
 
     async fn store_bytes(&mut self, lane: LaneId, nonce: Nonce, attempt: Attempt) {
+        if self
+            .store_closing(lane, nonce, attempt, None)
+            .await
+            .is_err()
+        {
+            self.idle(lane, nonce);
+        }
+    }
+
+    /// Bytes are to be stored, and with them that a remedy is carried out.
+    pub(crate) async fn store_closing(
+        &mut self,
+        lane: LaneId,
+        nonce: Nonce,
+        attempt: Attempt,
+        closing: Option<Closing>,
+    ) -> Result<(), Refusal> {
         let Some(track) = self.tracks.get_mut(&lane) else {
-            return;
+            return Ok(());
         };
         track.failing_since = None;
         let Some(entry) = track.get(nonce) else {
-            return;
+            return Ok(());
         };
         let n = entry.attempts.last().map_or(1, |known| known.n + 1);
         let known = Known {
@@ -178,14 +228,23 @@ impl Worker {
             kind: attempt.kind,
         };
         let (input, raw) = (Input::Sign(attempt.kind, attempt.hash), attempt.raw.clone());
-        let planned = self
-            .plan(lane, nonce, input, Then::Signed(known, raw), |step| {
-                // Due at once: if we die before we have sent it, the next leader does.
-                step.attempt(attempt).due_in(Duration::ZERO)
-            })
-            .await;
-        if planned.is_err() {
-            self.idle(lane, nonce);
+        self.plan(lane, nonce, input, Then::Signed(known, raw), |step| {
+            // Due at once: if we die before we have sent it, the next leader does.
+            let step = step.attempt(attempt).due_in(Duration::ZERO);
+            match closing {
+                Some(closing) => step.closing(closing),
+                None => step,
+            }
+        })
+        .await
+    }
+
+    /// The signer cannot pay. Its lane waits for funds, and its head says so.
+    async fn unpaid(&mut self, lane: LaneId, nonce: Nonce, is_head: bool, why: &str) {
+        self.sign_later(lane, nonce, why, UNREACHABLE_MAX);
+        if is_head {
+            self.stick(lane, nonce, Why::NoFunds, why, |step| step)
+                .await;
         }
     }
 
@@ -210,7 +269,7 @@ impl Worker {
         entry.reverts >= REVERTS
     }
 
-    fn sign_later(&mut self, lane: LaneId, nonce: Nonce, why: &str, longer_max: u32) {
+    pub(crate) fn sign_later(&mut self, lane: LaneId, nonce: Nonce, why: &str, longer_max: u32) {
         let now = self.node.ticks.ticks();
         let track = self.tracks.get_mut(&lane);
         if let Some(entry) = track.and_then(|track| track.get_mut(nonce)) {
@@ -224,7 +283,13 @@ impl Worker {
     }
 
     /// The key fails: its lane rests, and its head is told as stuck when that lasts.
-    async fn key_fails(&mut self, lane: LaneId, nonce: Nonce, head: Option<Nonce>, why: &str) {
+    pub(crate) async fn key_fails(
+        &mut self,
+        lane: LaneId,
+        nonce: Nonce,
+        head: Option<Nonce>,
+        why: &str,
+    ) {
         let now = self.node.ticks.ticks();
         self.sign_later(lane, nonce, why, UNREACHABLE_MAX);
         let Some(track) = self.tracks.get_mut(&lane) else {
@@ -233,20 +298,8 @@ impl Worker {
         track.rests_until = now + REST;
         let since = *track.failing_since.get_or_insert(now);
         if head == Some(nonce) && now.saturating_sub(since) >= PATIENCE {
-            let signer = track.seat.lane.signer;
-            let stuck = self
-                .plan(
-                    lane,
-                    nonce,
-                    Input::Stick(Why::SignerError),
-                    Then::Nothing,
-                    |step| step.error(why),
-                )
+            self.stick(lane, nonce, Why::SignerError, why, |step| step)
                 .await;
-            if stuck.is_ok() {
-                self.node.meters.stuck(Why::SignerError);
-                tracing::error!(%signer, %nonce, why, "the key fails: nothing of this signer is sent until it works again");
-            }
         }
     }
 
@@ -273,6 +326,7 @@ async fn fill(
                 nonce: draft.nonce,
                 tx: draft.tx,
                 is_head: draft.is_head,
+                errand: draft.errand.map(|terms| terms.remedy),
                 result: fill_one(node, chain, signer, seat, draft).await,
             }
         })
@@ -288,22 +342,10 @@ async fn fill_one(
     seat: Seat,
     draft: Draft,
 ) -> Result<Attempt, Unfilled> {
-    let asked = draft.payload.as_ref().map_or(Fees::Ours, Payload::fees);
-    let quote = match asked {
-        // Nothing is left to choose.
-        Fees::Legacy { .. }
-        | Fees::Dynamic {
-            max_fee: Some(_),
-            max_priority_fee: Some(_),
-        } => fee::Quote {
-            base_fee: None,
-            tip: 0,
-        },
-        Fees::Ours | Fees::Dynamic { .. } => {
-            chain.quote(seat.lane.chain).await.map_err(unreachable)?
-        }
+    let fees = match draft.errand {
+        None => first_fees(node, chain, seat, draft.payload.as_ref()).await?,
+        Some(terms) => fees_over(node, chain, seat, terms).await?,
     };
-    let fees = fee::choose(asked, quote, node.ceilings(seat.lane.chain));
     let gas = match &draft.payload {
         None => gas::least(false, &[], &[]),
         Some(payload) => match payload.gas() {
@@ -349,6 +391,97 @@ async fn fill_one(
     })
 }
 
+/// The fees of a payload's first bytes.
+async fn first_fees(
+    node: &Node,
+    chain: &dyn Chain,
+    seat: Seat,
+    payload: Option<&Payload>,
+) -> Result<SignedFees, Unfilled> {
+    let asked = payload.map_or(Fees::Ours, Payload::fees);
+    let quote = match asked {
+        // Nothing is left to choose.
+        Fees::Legacy { .. }
+        | Fees::Dynamic {
+            max_fee: Some(_),
+            max_priority_fee: Some(_),
+        } => fee::Quote {
+            base_fee: None,
+            tip: 0,
+        },
+        Fees::Ours | Fees::Dynamic { .. } => {
+            chain.quote(seat.lane.chain).await.map_err(unreachable)?
+        }
+    };
+    Ok(fee::choose(asked, quote, node.ceilings(seat.lane.chain)))
+}
+
+/// The fees of bytes that take the place of others: what somebody wants, if nodes take that, or the
+/// smallest bump that the chain asks for.
+async fn fees_over(
+    node: &Node,
+    chain: &dyn Chain,
+    seat: Seat,
+    terms: Terms,
+) -> Result<SignedFees, Unfilled> {
+    let (ceilings, percent) = (
+        node.ceilings(seat.lane.chain),
+        node.bump_percent(seat.lane.chain),
+    );
+    let Some(older) = terms.older else {
+        return match terms.fees {
+            Some(fees) => Ok(fees),
+            None => first_fees(node, chain, seat, None).await,
+        };
+    };
+    if let Some(fees) = terms.fees {
+        let least = fee::least_over(older, fee::BUMP_PERCENT_MIN);
+        return if fee::is_over(fees, least) {
+            Ok(fees)
+        } else {
+            let tip = least.max_priority_fee.unwrap_or(least.max_fee);
+            Err(Unfilled::Refused(format!(
+                "the fees are too low: nodes ask for at least {} and a tip of {tip}",
+                least.max_fee
+            )))
+        };
+    }
+    let quote = chain.quote(seat.lane.chain).await.map_err(unreachable)?;
+    fee::bump(older, percent, quote, ceilings).ok_or(Unfilled::AtCap)
+}
+
+/// What is to be signed because somebody wants it.
+fn errands(wanted: &BTreeMap<TxId, Errand>, track: &mut Track, now: Duration) -> Vec<Draft> {
+    let mut drafts = Vec::new();
+    for (tx, errand) in wanted {
+        let Some(kind) = errand.signs.filter(|_| errand.held == track.held) else {
+            continue;
+        };
+        let entry = track.get_mut(errand.nonce);
+        let Some(entry) = entry.filter(|entry| entry.tx == *tx) else {
+            continue;
+        };
+        if entry.busy != Busy::No || errand.next > now || drafts.len() >= BATCH {
+            continue;
+        }
+        entry.busy = Busy::Signing;
+        let payload = errand.payload.clone();
+        drafts.push(Draft {
+            nonce: errand.nonce,
+            tx: *tx,
+            is_head: false,
+            payload: payload.filter(|_| kind == Kind::Replacement),
+            kind,
+            errand: Some(Terms {
+                remedy: errand.remedy,
+                fees: errand.fees,
+                older: errand.older,
+            }),
+        });
+    }
+    drafts
+}
+
 async fn estimate(chain: &dyn Chain, seat: Seat, payload: &Payload) -> Result<u64, Unfilled> {
     match chain
         .estimate(seat.lane, payload)
@@ -362,7 +495,8 @@ async fn estimate(chain: &dyn Chain, seat: Seat, payload: &Payload) -> Result<u6
         Estimate::Reverted(why) => Err(Unfilled::Reverted(
             why.unwrap_or_else(|| "execution reverted".to_owned()),
         )),
-        Estimate::NoFunds(why) | Estimate::Refused(why) => Err(Unfilled::Later(why)),
+        Estimate::NoFunds(why) => Err(Unfilled::NoFunds(why)),
+        Estimate::Refused(why) => Err(Unfilled::Later(why)),
     }
 }
 

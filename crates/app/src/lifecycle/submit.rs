@@ -119,11 +119,14 @@ impl Worker {
         reply: &Reply,
     ) -> Option<Duration> {
         let interval = self.node.settings.resubmit_interval;
-        let entry = self.tracks.get_mut(&lane)?.get_mut(nonce)?;
+        let track = self.tracks.get_mut(&lane)?;
+        track.suspect |= reply.why == Some(Rejection::NonceTooLow);
+        let entry = track.get_mut(nonce)?;
         if entry.busy == Busy::Sending {
             entry.busy = Busy::No;
         }
         entry.refused = reply.outcome == Outcome::Refused;
+        entry.tries = entry.tries.saturating_add(1);
         // The chain may have taken it long ago: its receipt is asked for at once.
         if reply.why == Some(Rejection::NonceTooLow) {
             entry.asked_at = None;
@@ -146,8 +149,13 @@ impl Worker {
     async fn note(&mut self, lane: LaneId, nonce: Nonce, n: u32, reply: Reply, due_in: Duration) {
         let outcome = reply.outcome;
         let text = reply.text.clone();
+        let closing = self.resubmitted(lane, nonce);
         let with = |step: crate::ports::Move| {
             let step = step.sent(n, outcome).due_in(due_in);
+            let step = match closing {
+                Some(closing) => step.closing(closing),
+                None => step,
+            };
             match text {
                 Some(text) => step.error(text),
                 None => step,
@@ -167,18 +175,11 @@ impl Worker {
             }
             Some(_) | None => None,
         };
-        if let Some(why) = stuck {
-            let planned = self
-                .plan(lane, nonce, Input::Stick(why), Then::Nothing, with.clone())
-                .await;
-            if planned.is_ok() {
-                self.node.meters.stuck(why);
-                let text = reply.text.as_deref().unwrap_or_default();
-                let track = self.tracks.get(&lane);
-                let signer = track.map(|track| track.seat.lane.signer.to_string());
-                tracing::error!(signer, %nonce, reason = why.word(), text, "stuck: nodes refuse its bytes");
-                return;
-            }
+        let text = reply.text.as_deref().unwrap_or_default();
+        if let Some(why) = stuck
+            && self.stick(lane, nonce, why, text, with.clone()).await
+        {
+            return;
         }
         // Refused only where nothing is left to say of it.
         let _ = self

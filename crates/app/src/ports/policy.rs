@@ -90,6 +90,11 @@ pub trait Policy: Send + Sync {
     /// The word that audits and logs show: `noop`, `rules`, `http` or the embedder's own.
     fn name(&self) -> &str;
 
+    /// Whether it never says anything but NOOP: then it is never asked.
+    fn is_passive(&self) -> bool {
+        false
+    }
+
     /// Whether it would say anything but NOOP. Asked often and before a round is claimed, so it must
     /// be quick and touch nothing outside.
     fn is_worth_asking(&self, plight: &Plight) -> bool;
@@ -106,6 +111,10 @@ pub struct Noop;
 impl Policy for Noop {
     fn name(&self) -> &'static str {
         "noop"
+    }
+
+    fn is_passive(&self) -> bool {
+        true
     }
 
     fn is_worth_asking(&self, _: &Plight) -> bool {

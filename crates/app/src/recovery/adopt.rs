@@ -8,12 +8,16 @@ use std::time::Duration;
 use fencepost_domain::ids::{ChainId, LaneId, NodeId};
 use fencepost_domain::keccak256;
 
+use crate::lane::report::Report;
 use crate::node::Node;
 use crate::ports::{Acquired, Bid, LaneView, READ_LIMIT_MAX, StoreError};
 
 /// How long a node waits for the one whose turn it is. Shorter, and all jump at once; longer, and a
 /// node that has just died keeps lanes waiting.
 const PATIENCE: Duration = Duration::from_millis(150);
+
+/// How often remedies are looked for that nobody has told us of.
+const REMEDIES_EVERY: Duration = Duration::from_secs(1);
 
 /// How many lanes whose rows are held are bid for alone in one pass: each may wait for long.
 const ALONE_MAX: usize = 2;
@@ -27,6 +31,8 @@ pub struct Adopter {
     sweep: HashSet<LaneId>,
     orphans_after: Option<LaneId>,
     queued_after: Option<LaneId>,
+    remedies_after: Option<LaneId>,
+    remedies_at: Option<Duration>,
     /// Where the search for what an earlier start of ours led is, until it is over.
     inherits: Option<Inherits>,
 }
@@ -46,6 +52,8 @@ impl Adopter {
             sweep: HashSet::new(),
             orphans_after: None,
             queued_after: None,
+            remedies_after: None,
+            remedies_at: None,
             inherits: Some(Inherits { after: None }),
         }
     }
@@ -54,7 +62,8 @@ impl Adopter {
     pub async fn pass(&mut self) -> Result<(), StoreError> {
         self.inherit().await?;
         self.adopt().await?;
-        self.nudge().await
+        self.nudge().await?;
+        self.remedies().await
     }
 
     /// What an earlier start of ours led is ours at once: that process is gone, so nobody needs to wait
@@ -170,6 +179,29 @@ impl Adopter {
         for lane in page {
             if self.node.leases.held(lane).is_some() {
                 self.node.nudge(lane);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lanes of ours in which somebody wants something done are told to their workers.
+    async fn remedies(&mut self) -> Result<(), StoreError> {
+        let now = self.node.ticks.ticks();
+        let ago = self.remedies_at.map(|at| now.saturating_sub(at));
+        if ago.is_some_and(|ago| ago < REMEDIES_EVERY) {
+            return Ok(());
+        }
+        self.remedies_at = Some(now);
+        let page = self
+            .node
+            .store
+            .remedy_lanes(self.remedies_after, READ_LIMIT_MAX)
+            .await?;
+        self.remedies_after = next_page(page.last().copied(), page.len());
+        for lane in page {
+            if self.node.leases.held(lane).is_some() {
+                // One that finds no room is told at the next look.
+                let _ = self.node.report_now(lane, Report::Remedied(lane));
             }
         }
         Ok(())

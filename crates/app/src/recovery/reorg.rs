@@ -23,6 +23,10 @@ impl Worker {
         let entry = track.get(whose.nonce).filter(|entry| entry.tx == whose.tx);
         match entry {
             Some(entry) => {
+                if entry.taken_in(block).is_some() {
+                    self.given_back(whose).await;
+                    return;
+                }
                 if entry.inclusion().is_none_or(|at| at.block != block) {
                     return;
                 }
@@ -83,7 +87,10 @@ impl Worker {
         if let Some(entry) = track.and_then(|track| track.get_mut(whose.nonce)) {
             entry.final_in = Some(block);
         }
-        self.node.meters.stuck(Why::ReorgAfterFinal);
+        // A lent nonce goes back to its holder: the feed tells its use anew.
+        if !self.is_lent(whose) {
+            self.node.meters.stuck(Why::ReorgAfterFinal);
+        }
         self.unend(whose, block).await;
         Ok(())
     }
@@ -93,11 +100,17 @@ impl Worker {
         tracing::error!(tx_id = %whose.tx, block = %block.number, "a block that was final has been replaced: its transaction is sent again and will be told anew");
         let due = |step: Move| step.due_in(Duration::ZERO);
         let told = self
-            .plan(whose.lane, whose.nonce, Input::Reorged, Then::Nothing, due)
+            .plan(whose.lane, whose.nonce, Input::Reorged, Then::Reorged, due)
             .await;
         if let Err(refusal) = told {
             tracing::error!(tx_id = %whose.tx, %refusal, "it cannot be brought back");
             self.forget(whose.lane);
         }
+    }
+
+    fn is_lent(&self, whose: Whose) -> bool {
+        let track = self.tracks.get(&whose.lane);
+        let entry = track.and_then(|track| track.get(whose.nonce));
+        entry.is_some_and(crate::lane::entry::Entry::is_lent)
     }
 }

@@ -1,14 +1,16 @@
 //! Sending again: nodes return hashes for what they drop, so this is what makes sending correct. The
 //! claim is fenced and counted before anything goes out; the bytes are the same, and only the newest.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use fencepost_domain::ids::LaneId;
+use fencepost_domain::state::State;
 
 use crate::causes::Causes;
 use crate::lane::entry::{Busy, Need};
 use crate::lane::worker::Worker;
-use crate::ports::{Held, READ_LIMIT_MAX};
+use crate::ports::{Held, READ_LIMIT_MAX, Record};
 
 /// How many lanes are claimed for in one statement.
 const LANES_MAX: usize = 64;
@@ -57,7 +59,14 @@ impl Worker {
                 self.put_off(held.lane, now + EARLY);
             }
         }
-        for record in claimed.records {
+        self.claimed(claimed.records, now, interval).await;
+    }
+
+    /// What is due is marked: bytes to be sent, lent nonces to be asked about.
+    async fn claimed(&mut self, records: Vec<Record>, now: Duration, interval: Duration) {
+        let mut moved = BTreeSet::new();
+        let mut late = Vec::new();
+        for record in records {
             let Some(track) = self.tracks.get_mut(&record.lane_id) else {
                 continue;
             };
@@ -68,14 +77,26 @@ impl Worker {
             let Some(entry) = entry.filter(|entry| entry.tx == record.tx) else {
                 continue;
             };
+            // Its holder has spoken to another node.
+            if entry.state != record.state {
+                moved.insert(record.lane_id);
+                continue;
+            }
             // A claim moves the row, and nothing else of it.
             entry.version = record.version;
+            if matches!(record.state, State::Reserved(_)) {
+                late.push((record.lane_id, nonce, record.tx));
+            }
             if entry.need() == Need::Block && entry.busy == Busy::No {
                 entry.to_send = true;
                 entry.due_at = now + interval;
                 self.node.meters.resubmitted("claimed");
             }
         }
+        for lane in moved {
+            self.read_loans(lane).await;
+        }
+        self.expire_loans(late);
     }
 
     /// Those that looked due are looked at again a little later.
@@ -84,7 +105,12 @@ impl Worker {
             return;
         };
         for (_, entry) in track.iter_mut() {
-            if entry.need() == Need::Block && !entry.to_send {
+            let waits = match entry.need() {
+                Need::Block => !entry.to_send,
+                Need::Holder => true,
+                Need::Sign | Need::Nothing => false,
+            };
+            if waits {
                 entry.due_at = entry.due_at.max(until);
             }
         }

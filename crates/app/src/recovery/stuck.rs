@@ -1,0 +1,130 @@
+//! What does not move is told: the first of a lane that is in no block for too long, was sent too often, or
+//! has too many waiting behind it. It is told once, with its reason, and still ends if the chain lets it.
+
+use std::time::Duration;
+
+use fencepost_domain::ids::{LaneId, Nonce};
+use fencepost_domain::state::Why;
+use fencepost_domain::transition::Input;
+
+use crate::lane::entry::Busy;
+use crate::lane::moves::Then;
+use crate::lane::track::{Front, Track};
+use crate::lane::worker::Worker;
+use crate::ports::Move;
+use crate::settings::StuckAfter;
+
+impl Worker {
+    /// Looks after those of a lane that do not move.
+    pub(crate) async fn watch(&mut self, lane: LaneId) {
+        let now = self.node.ticks.ticks();
+        if let Some(track) = self.tracks.get_mut(&lane) {
+            track.front(now);
+        }
+        self.read_loans_again(lane).await;
+        self.examine(lane);
+        self.judge(lane, now).await;
+        self.consult(lane);
+    }
+
+    /// Tells that a transaction cannot move by itself; whether that is news. `with` adds what belongs to
+    /// the move.
+    pub(crate) async fn stick(
+        &mut self,
+        lane: LaneId,
+        nonce: Nonce,
+        why: Why,
+        text: &str,
+        with: impl FnOnce(Move) -> Move,
+    ) -> bool {
+        let input = Input::Stick(why);
+        let planned = self
+            .plan(lane, nonce, input, Then::Nothing, |step| {
+                let step = with(step);
+                if text.is_empty() {
+                    step
+                } else {
+                    step.error(text)
+                }
+            })
+            .await;
+        if planned.is_ok() {
+            self.alert(lane, nonce, why, text);
+        }
+        planned.is_ok()
+    }
+
+    /// Counts and logs what got stuck: a person must look.
+    pub(crate) fn alert(&self, lane: LaneId, nonce: Nonce, why: Why, text: &str) {
+        self.node.meters.stuck(why);
+        let track = self.tracks.get(&lane);
+        let signer = track.map(|track| track.seat.lane.signer.to_string());
+        let tx_id = track.and_then(|track| Some(track.get(nonce)?.tx.to_string()));
+        let (node_id, reason) = (self.node.holder.node.as_str(), why.word());
+        tracing::error!(signer, tx_id, node_id, %nonce, reason, text, "stuck: {}", meaning(why));
+    }
+
+    /// Tells the first of the lane as stuck, if it has waited for too long. The chain was looked at before:
+    /// perhaps it is in a block, or its nonce is used.
+    async fn judge(&mut self, lane: LaneId, now: Duration) {
+        let settings = self.node.settings.stuck;
+        let probe = self.node.settings.stale_receipt_timeout;
+        let Some(track) = self.tracks.get_mut(&lane) else {
+            return;
+        };
+        let Some(front) = track.front(now) else {
+            return;
+        };
+        if !is_overdue(track, front, settings, probe, now) {
+            return;
+        }
+        // Whatever was found then, or that nobody could be asked.
+        if track.examined_at.is_none_or(|at| at < front.since) {
+            track.suspect = true;
+            return;
+        }
+        let lent = track.lent().next().map(|(nonce, entry)| (nonce, entry.tx));
+        let lent = lent.filter(|(nonce, _)| *nonce < front.nonce);
+        let refused = track.get(front.nonce).is_some_and(|entry| entry.refused);
+        let (why, text) = match lent {
+            Some((nonce, tx)) => {
+                let text = format!("nonce {nonce} below it is lent out as {tx}");
+                (Why::NoReceipt, text)
+            }
+            // What nodes said is its newest error already.
+            None if refused => (Why::Refused, String::new()),
+            None => (Why::NoReceipt, String::new()),
+        };
+        self.stick(lane, front.nonce, why, &text, |step| step).await;
+    }
+}
+
+fn is_overdue(
+    track: &Track,
+    front: Front,
+    settings: StuckAfter,
+    probe: Duration,
+    now: Duration,
+) -> bool {
+    let Some(entry) = track.get(front.nonce) else {
+        return false;
+    };
+    let idle = entry.busy == Busy::No && entry.stuck().is_none() && !entry.attempts.is_empty();
+    let age = now.saturating_sub(front.since);
+    let tired = entry.tries >= settings.attempts && age >= probe.min(settings.age);
+    let behind = u64::try_from(track.backlog()).unwrap_or(u64::MAX);
+    let crowded = settings.backlog > 0 && behind > settings.backlog && age >= settings.backlog_age;
+    idle && (age >= settings.age || tired || crowded)
+}
+
+const fn meaning(why: Why) -> &'static str {
+    match why {
+        Why::NoReceipt => "it is in no block for too long, and all later ones of its signer wait",
+        Why::Refused => "every node refuses its bytes",
+        Why::NonceTaken => "a transaction that is not ours has used its nonce",
+        Why::Gap => "a lower nonce is held by nobody",
+        Why::NoFunds => "its signer cannot pay",
+        Why::SignerError => "the key fails: nothing of this signer is signed until it works again",
+        Why::ReorgAfterFinal => "a block that was final has been replaced",
+    }
+}

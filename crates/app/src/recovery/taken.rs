@@ -1,0 +1,129 @@
+//! A nonce of ours was used by a transaction that is not. That is believed only of what was seen twice, in
+//! a block with others on top, and ends a transaction only when that block is final.
+
+use fencepost_domain::ids::{LaneId, Nonce, TxId};
+use fencepost_domain::state::Why;
+use fencepost_domain::transition::{Input, Refusal};
+
+use crate::lane::entry::Taken;
+use crate::lane::moves::Then;
+use crate::lane::worker::Worker;
+use crate::lifecycle::follow::board::{Hit, Whose};
+use crate::ports::Consumer;
+
+impl Worker {
+    /// Nonces below the chain's count for which none of our hashes has a receipt.
+    pub(crate) async fn consumed(
+        &mut self,
+        lane: LaneId,
+        latest: Nonce,
+        consumed: Vec<(Nonce, TxId, Option<Consumer>)>,
+    ) {
+        if let Some(track) = self.tracks.get_mut(&lane) {
+            // A count that went back takes first sights with it.
+            for (nonce, entry) in track.iter_mut() {
+                if nonce >= latest && entry.taken.is_some_and(|taken| !taken.sure) {
+                    entry.taken = None;
+                }
+            }
+        }
+        for (nonce, tx, by) in consumed {
+            self.consumed_one(Whose { lane, nonce, tx }, by).await;
+        }
+    }
+
+    async fn consumed_one(&mut self, whose: Whose, by: Option<Consumer>) {
+        let Some(track) = self.tracks.get_mut(&whose.lane) else {
+            return;
+        };
+        let chain = track.seat.lane.chain;
+        let entry = track.get_mut(whose.nonce);
+        let Some(entry) = entry.filter(|entry| entry.tx == whose.tx) else {
+            return;
+        };
+        let lent = entry.is_lent();
+        // A missing receipt proves nothing, and a count alone says nothing about who: only another hash in a
+        // block does. A lent nonce is used by whatever its holder has sent.
+        let proven = lent || by.is_some_and(|by| by.hash.is_some());
+        if entry.inclusion().is_some() || !proven {
+            return;
+        }
+        let again = entry.taken.is_some_and(|taken| taken.by == by);
+        entry.taken = Some(Taken { by, sure: again });
+        if !again {
+            // The second sight makes it sure.
+            track.suspect = true;
+            return;
+        }
+        // From here on the follower tells whether that block becomes final, or goes away.
+        if let (Some(by), Some(board)) = (by, self.node.board(chain)) {
+            board.put(Hit {
+                block: by.block,
+                whose,
+                told: false,
+            });
+        }
+        match by {
+            Some(by) if !lent => self.tell_taken(whose, by).await,
+            // What its holder has used is told when it is final.
+            Some(_) => {}
+            None => self.used_long_ago(whose).await,
+        }
+    }
+
+    /// Every endpoint says that a lent nonce is used, in a block that is too old to be looked at. Nothing is
+    /// given to anyone by believing it.
+    async fn used_long_ago(&mut self, whose: Whose) {
+        let (lane, nonce) = (whose.lane, whose.nonce);
+        // Refused only when it has ended already.
+        let _ = self
+            .plan(
+                lane,
+                nonce,
+                Input::TakenFinal(None),
+                Then::Nothing,
+                |step| step,
+            )
+            .await;
+    }
+
+    async fn tell_taken(&mut self, whose: Whose, by: Consumer) {
+        let by_hash = by
+            .hash
+            .map_or_else(|| "another transaction".to_owned(), |hash| hash.to_string());
+        let text = format!("{by_hash} in block {} has used its nonce", by.block.number);
+        let (lane, nonce) = (whose.lane, whose.nonce);
+        let told = self
+            .plan(lane, nonce, Input::Taken(by.hash), Then::Nothing, |step| {
+                step.error(text.clone())
+            })
+            .await;
+        match told {
+            Ok(()) => self.alert(lane, nonce, Why::NonceTaken, &text),
+            Err(Refusal::Unchanged) => {}
+            Err(refusal) => {
+                tracing::warn!(tx_id = %whose.tx, %refusal, "a used nonce does not fit what is stored");
+            }
+        }
+    }
+
+    /// The block in which another transaction had used a nonce is gone: the nonce is ours again.
+    pub(crate) async fn given_back(&mut self, whose: Whose) {
+        let track = self.tracks.get_mut(&whose.lane);
+        let Some(entry) = track.and_then(|track| track.get_mut(whose.nonce)) else {
+            return;
+        };
+        entry.taken = None;
+        if entry.is_lent() {
+            return;
+        }
+        tracing::warn!(tx_id = %whose.tx, "the block in which its nonce was used was replaced; it is sent again");
+        let (lane, nonce) = (whose.lane, whose.nonce);
+        // Refused only when it is not stuck for that any more.
+        let _ = self
+            .plan(lane, nonce, Input::Clear, Then::Reorged, |step| {
+                step.due_in(std::time::Duration::ZERO)
+            })
+            .await;
+    }
+}
