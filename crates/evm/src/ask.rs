@@ -3,6 +3,7 @@
 pub(crate) mod quote;
 mod count;
 mod estimate;
+mod funds;
 mod send;
 mod blocks;
 mod tip;
