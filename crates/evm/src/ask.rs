@@ -2,6 +2,8 @@
 
 pub(crate) mod quote;
 mod count;
+mod consumer;
+mod balance;
 mod estimate;
 mod funds;
 mod send;
