@@ -2,7 +2,10 @@
 
 pub(crate) mod quote;
 mod count;
+mod consumer;
+mod balance;
 mod estimate;
+mod funds;
 mod send;
 mod blocks;
 mod tip;

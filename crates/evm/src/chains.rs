@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use fencepost_app::ports::{
-    BlockBody, Chain, ChainHealth, ChainUnavailable, CountMode, Estimate, Receipt, Source, Tip,
+    BlockBody, Chain, ChainHealth, ChainUnavailable, Consumer, CountMode, Estimate, Receipt,
+    Source, Tip,
 };
 use fencepost_domain::fee::Quote;
-use fencepost_domain::ids::{ChainId, Height, Lane};
+use fencepost_domain::ids::{ChainId, Height, Lane, Nonce};
 use fencepost_domain::nonce::ChainCount;
 use fencepost_domain::rejection::{Rejection, Reply};
 use fencepost_domain::request::Payload;
 use fencepost_domain::state::Block;
-use fencepost_domain::{B256, Bytes};
+use fencepost_domain::{B256, Bytes, U256};
 
 use crate::endpoints::{Endpoints, Unasked};
 use crate::http::{BadUrl, HttpTransport};
@@ -116,6 +117,18 @@ impl Chain for Chains {
 
     async fn count(&self, lane: Lane, mode: CountMode) -> Result<ChainCount, ChainUnavailable> {
         Ok(self.of(lane.chain)?.count(lane.signer, mode).await?)
+    }
+
+    async fn consumer(
+        &self,
+        lane: Lane,
+        nonce: Nonce,
+    ) -> Result<Option<Consumer>, ChainUnavailable> {
+        Ok(self.of(lane.chain)?.consumer(lane.signer, nonce).await?)
+    }
+
+    async fn balance(&self, lane: Lane) -> Result<U256, ChainUnavailable> {
+        Ok(self.of(lane.chain)?.balance(lane.signer).await?)
     }
 
     async fn quote(&self, chain: ChainId) -> Result<Quote, ChainUnavailable> {

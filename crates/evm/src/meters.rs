@@ -37,6 +37,8 @@ pub(crate) enum Purpose {
     Receipts,
     Reason,
     Count,
+    Consumer,
+    Balance,
     Quote,
     Estimate,
     Send,
@@ -44,7 +46,7 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 13] = [
         Self::Handshake,
         Self::Head,
         Self::Tip,
@@ -52,6 +54,8 @@ impl Purpose {
         Self::Receipts,
         Self::Reason,
         Self::Count,
+        Self::Consumer,
+        Self::Balance,
         Self::Quote,
         Self::Estimate,
         Self::Send,
@@ -67,6 +71,8 @@ impl Purpose {
             Self::Receipts => "receipts",
             Self::Reason => "reason",
             Self::Count => "count",
+            Self::Consumer => "consumer",
+            Self::Balance => "balance",
             Self::Quote => "quote",
             Self::Estimate => "estimate",
             Self::Send => "send",

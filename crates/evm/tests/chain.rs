@@ -10,6 +10,7 @@ mod chain {
     mod batches;
     mod reads;
     mod receipts;
+    mod consumer;
     mod fees;
     mod garbage;
 }

@@ -130,16 +130,10 @@ pub trait Chain: Send + Sync {
         &self,
         lane: Lane,
         nonce: Nonce,
-    ) -> Result<Option<Consumer>, ChainUnavailable> {
-        let _ = (lane, nonce);
-        Ok(None)
-    }
+    ) -> Result<Option<Consumer>, ChainUnavailable>;
 
     /// How much the lane's signer has, in wei, as one endpoint says.
-    async fn balance(&self, lane: Lane) -> Result<U256, ChainUnavailable> {
-        let _ = lane;
-        Ok(U256::ZERO)
-    }
+    async fn balance(&self, lane: Lane) -> Result<U256, ChainUnavailable>;
 
     /// What the chain asks for now. May be some blocks old.
     async fn quote(&self, chain: ChainId) -> Result<Quote, ChainUnavailable>;

@@ -4,7 +4,8 @@ use std::sync::Mutex;
 
 use async_trait::async_trait;
 use fencepost_app::ports::{
-    BlockBody, Chain, ChainHealth, ChainUnavailable, CountMode, Estimate, Receipt, Source, Tip,
+    BlockBody, Chain, ChainHealth, ChainUnavailable, Consumer, CountMode, Estimate, Receipt,
+    Source, Tip,
 };
 use fencepost_domain::fee::Quote;
 use fencepost_domain::ids::{ChainId, Height, Lane, Nonce};
@@ -12,7 +13,7 @@ use fencepost_domain::nonce::ChainCount;
 use fencepost_domain::rejection::Reply;
 use fencepost_domain::request::Payload;
 use fencepost_domain::state::Block;
-use fencepost_domain::{B256, Bytes};
+use fencepost_domain::{B256, Bytes, U256};
 
 #[derive(Default)]
 pub(crate) struct Told {
@@ -47,6 +48,14 @@ impl Chain for Told {
         *self.asked.lock().unwrap() += 1;
         let said = *self.count.lock().unwrap();
         said.map_or_else(silent, Ok)
+    }
+
+    async fn consumer(&self, _: Lane, _: Nonce) -> Result<Option<Consumer>, ChainUnavailable> {
+        Ok(None)
+    }
+
+    async fn balance(&self, _: Lane) -> Result<U256, ChainUnavailable> {
+        Ok(U256::ZERO)
     }
 
     async fn quote(&self, _: ChainId) -> Result<Quote, ChainUnavailable> {

@@ -15,7 +15,7 @@ use crate::endpoints::{Endpoints, Unasked};
 use crate::meters::Purpose;
 use crate::rpc::{Answer, Call, Fault, quoted, value};
 
-const STRANGE: Fault = Fault::Garbled("no block, or another than was asked for");
+pub(super) const STRANGE: Fault = Fault::Garbled("no block, or another than was asked for");
 
 impl Endpoints {
     pub(crate) async fn blocks(

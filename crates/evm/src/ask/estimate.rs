@@ -8,6 +8,8 @@ use fencepost_domain::{Address, gas};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
+use super::funds;
+use crate::dialect::Dialect;
 use crate::endpoint::Endpoint;
 use crate::endpoints::{Endpoints, Unasked};
 use crate::meters::Purpose;
@@ -65,12 +67,12 @@ async fn ask(
         Err(fault) if revert::is_revert(&fault) => {
             Ok(Err(Estimate::Reverted(revert::reason(&fault))))
         }
-        Err(fault) => refusal(fault).map(Err),
+        Err(fault) => refusal(endpoint.dialect(), fault).map(Err),
     }
 }
 
 /// An error about the transaction is an answer; one about the node or the call is none.
-fn refusal(fault: Fault) -> Result<Estimate, Fault> {
+fn refusal(dialect: Dialect, fault: Fault) -> Result<Estimate, Fault> {
     // JSON-RPC's own errors, and those that say "not now".
     const NO_ANSWER: [&str; 6] = [
         "header not found",
@@ -89,7 +91,12 @@ fn refusal(fault: Fault) -> Result<Estimate, Fault> {
     if fault.is_limit() || is_of_node {
         return Err(fault);
     }
-    Ok(Estimate::Refused(message.clone()))
+    let message = message.clone();
+    Ok(if funds::are_short(dialect, *code, &message) {
+        Estimate::NoFunds(message)
+    } else {
+        Estimate::Refused(message)
+    })
 }
 
 /// With the margin, within what a transaction may have.
@@ -214,26 +221,35 @@ mod tests {
         assert_eq!(all["accessList"][0]["storageKeys"][0], key);
     }
 
-    #[test]
-    fn an_error_about_the_node_is_no_answer() {
-        let node = |code, message: &str| Fault::Node {
+    fn told(code: i64, message: &str) -> Result<Estimate, Fault> {
+        let fault = Fault::Node {
             code,
             message: message.to_owned(),
             data: None,
         };
-        let funds = refusal(node(-32000, "insufficient funds for transfer"));
-        assert!(matches!(funds, Ok(Estimate::Refused(_))));
-        let gas = refusal(node(-32000, "gas required exceeds allowance (0)"));
-        assert!(matches!(gas, Ok(Estimate::Refused(_))));
-        for fault in [
-            node(-32601, "no such method"),
-            node(-32603, "internal"),
-            node(-32005, "slow down"),
-            node(-32000, "header not found"),
-            Fault::TimedOut,
-            Fault::Limited,
+        refusal(Dialect::Geth, fault)
+    }
+
+    #[test]
+    fn an_error_about_the_transaction_says_whether_it_can_be_paid() {
+        let funds = "insufficient funds for transfer";
+        assert_eq!(told(-32000, funds), Ok(Estimate::NoFunds(funds.to_owned())));
+        let gas = "gas required exceeds allowance (16777216)";
+        assert_eq!(told(-32000, gas), Ok(Estimate::Refused(gas.to_owned())));
+    }
+
+    #[test]
+    fn an_error_about_the_node_is_no_answer() {
+        for (code, message) in [
+            (-32601, "no such method"),
+            (-32603, "internal"),
+            (-32005, "slow down"),
+            (-32000, "header not found"),
         ] {
-            assert!(refusal(fault.clone()).is_err(), "{fault}");
+            assert!(told(code, message).is_err(), "{message}");
+        }
+        for fault in [Fault::TimedOut, Fault::Limited] {
+            assert_eq!(refusal(Dialect::Geth, fault.clone()), Err(fault));
         }
     }
 }

@@ -20,6 +20,8 @@ pub(super) const TABLE: &[Entry] = &[
     word("gas price below configured minimum gas price", Underpriced),
     word("gas price below current base fee", Underpriced),
     word("upfront cost exceeds account balance", NoFunds),
+    // The same with its figures: "transaction up-front cost 0x… exceeds …".
+    word("exceeds transaction sender account balance", NoFunds),
     word("gas limit exceeds block gas limit", Invalid),
     word("transaction gas limit cap exceeded", Invalid),
     word("intrinsic gas exceeds gas limit", Invalid),

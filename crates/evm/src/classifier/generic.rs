@@ -45,6 +45,8 @@ pub(super) const TABLE: &[Entry] = &[
     start("queue full", PoolFull),
     word("sequencer pending tx pool full", PoolFull),
     word("insufficient funds", NoFunds),
+    // revm, whose words reth and others hand on.
+    word("lack of funds", NoFunds),
     // Monad.
     word("signer had insufficient balance", NoFunds),
     word("exceeds block gas limit", Invalid),

@@ -21,6 +21,8 @@ pub(super) const TABLE: &[Entry] = &[
     // Also FeeTooLowToCompete, for a pool full of better ones.
     start("feetoolow", Underpriced),
     start("insufficientfunds", NoFunds),
+    // To estimates and calls, until the middle of 2026.
+    word("insufficient sender balance", NoFunds),
     start("gaslimitexceeded", Invalid),
     // In geth's words this is a block without room, which passes.
     start("gas limit reached", Invalid),

@@ -116,7 +116,7 @@ async fn a_quote_comes_from_the_next_endpoint_when_the_first_has_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_estimate_is_gas_a_revert_a_refusal_or_nothing() {
+async fn an_estimate_is_gas_a_revert_a_lack_of_funds_a_refusal_or_nothing() {
     let node = Node::new();
     node.on("eth_estimateGas", |params| {
         assert_eq!(params[1], "pending");
@@ -126,15 +126,18 @@ async fn an_estimate_is_gas_a_revert_a_refusal_or_nothing() {
     assert_eq!(estimate(&node).await, Some(Estimate::Gas(120_000)));
     let reverted = |why: Option<&str>| Some(Estimate::Reverted(why.map(ToOwned::to_owned)));
     let refused = |why: &str| Some(Estimate::Refused(why.to_owned()));
+    let unpaid = |why: &str| Some(Estimate::NoFunds(why.to_owned()));
     let funds = "insufficient funds for transfer";
+    let (none, block) = (
+        "gas required exceeds allowance (0)",
+        "gas required exceeds allowance (30000000)",
+    );
     let table = [
         ((3, "execution reverted"), reverted(None)),
         ((3, "execution reverted: paused"), reverted(Some("paused"))),
-        ((-32000, funds), refused(funds)),
-        (
-            (-32000, "gas required exceeds allowance (0)"),
-            refused("gas required exceeds allowance (0)"),
-        ),
+        ((-32000, funds), unpaid(funds)),
+        ((-32000, none), unpaid(none)),
+        ((-32000, block), refused(block)),
         ((-32603, "internal error"), None),
         ((-32005, "slow down"), None),
     ];
@@ -158,4 +161,16 @@ async fn a_node_without_a_pending_block_estimates_on_the_latest() {
         Some(_) | None => Ok(json!("0x186a0")),
     });
     assert_eq!(estimate(&node).await, Some(Estimate::Gas(120_000)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_estimate_is_understood_in_the_words_of_the_endpoints_client() {
+    let node = Node::new();
+    let words = "transaction up-front cost 0x2 exceeds transaction sender account balance 0x1";
+    node.says("eth_estimateGas", Err((-32000, words)));
+    let refused = Estimate::Refused(words.to_owned());
+    assert_eq!(estimate(&node).await, Some(refused));
+    node.says("web3_clientVersion", Ok(json!("besu/v25.7.0/linux")));
+    let unpaid = Estimate::NoFunds(words.to_owned());
+    assert_eq!(estimate(&node).await, Some(unpaid));
 }

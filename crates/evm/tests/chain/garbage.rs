@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use fencepost_app::ports::{Chain, CountMode, Source};
 use fencepost_domain::attempt::Outcome;
-use fencepost_domain::ids::Lane;
+use fencepost_domain::ids::{Lane, Nonce};
 use fencepost_domain::request::{Ceilings, Draft, Payload};
 use fencepost_domain::state::Block;
 use fencepost_domain::{Address, B256, Bytes};
@@ -95,6 +95,8 @@ fn keys() -> impl Strategy<Value = String> {
         "blockNumber",
         "status",
         "revertReason",
+        "from",
+        "nonce",
         "baseFeePerGas",
         "gasUsedRatio",
         "reward",
@@ -192,6 +194,8 @@ async fn ask_everything(answers: Vec<Garbage>) {
     let _ = fresh().quote(chain()).await;
     let _ = fresh().count(lane, CountMode::Latest).await;
     let _ = fresh().estimate(lane, &payload()).await;
+    let _ = fresh().balance(lane).await;
+    let _ = fresh().consumer(lane, Nonce::new(3).unwrap()).await;
     if let Ok(blocks) = fresh().blocks(chain(), Source(0), &heights).await {
         assert_eq!(blocks.len(), 2);
     }

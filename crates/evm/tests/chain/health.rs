@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fencepost_app::ports::{Chain, CountMode, Source};
 use fencepost_domain::Address;
-use fencepost_domain::ids::{ChainId, Lane};
+use fencepost_domain::ids::{ChainId, Lane, Nonce};
 use fencepost_evm::{Chains, Meters};
 use futures::future::join_all;
 use prometheus_client::registry::Registry;
@@ -277,11 +277,13 @@ async fn every_question_to_a_chain_that_hangs_ends_within_its_deadline() {
             .await
             .is_err(),
         6 => chains.witnesses(chain(), &[height(1)]).await.is_err(),
+        7 => chains.balance(lane()).await.is_err(),
+        8 => chains.consumer(lane(), Nonce::ZERO).await.is_err(),
         _ => chains.send(chain(), &[vec![1].into()]).await[0]
             .why
             .is_some(),
     };
-    for n in 0..8 {
+    for n in 0..10 {
         let start = Instant::now();
         assert!(asked(n).await);
         assert!(

@@ -4,7 +4,7 @@ use std::time::Duration;
 use fencepost_app::ports::{Chain, CountMode, Source};
 use fencepost_domain::ids::{Lane, Nonce};
 use fencepost_domain::nonce::ChainCount;
-use fencepost_domain::{Address, B256};
+use fencepost_domain::{Address, B256, U256};
 use serde_json::{Value, json};
 use tokio::time::{Instant, advance};
 
@@ -204,4 +204,88 @@ async fn the_count_is_asked_with_the_mode() {
     let count = async |mode| chains.count(lane(), mode).await.unwrap().highest.get();
     assert_eq!(count(CountMode::Pending).await, 9);
     assert_eq!(count(CountMode::Latest).await, 3);
+}
+
+/// Whoever counts a nonce as free relies on this: the one endpoint that knows better must be heard.
+#[tokio::test(start_paused = true)]
+async fn both_counts_are_asked_of_every_endpoint_and_who_fails_is_left_out() {
+    for (mode, tag) in [
+        (CountMode::Latest, "latest"),
+        (CountMode::Pending, "pending"),
+    ] {
+        let nodes: Vec<_> = (0..7).map(|_| Node::new()).collect();
+        nodes.iter().for_each(|node| {
+            node.on("eth_getTransactionCount", move |params| {
+                Ok(json!(if params[1] == tag { "0x5" } else { "0x0" }))
+            });
+        });
+        nodes[1].wire(Wire::Down);
+        nodes[2].wire(Wire::Says(502, "bad gateway".to_owned()));
+        nodes[3].says("eth_getTransactionCount", Err((-32000, "header not found")));
+        nodes[4].says("eth_chainId", Ok(json!("0x1")));
+        let chains = chains(&nodes);
+        let count = async || {
+            let count = chains.count(lane(), mode).await.unwrap();
+            (count.highest.get(), count.unanimous)
+        };
+        assert_eq!(count().await, (5, true), "{tag}");
+        let asked = |node: &std::sync::Arc<Node>| node.asked("eth_getTransactionCount");
+        let times: Vec<_> = nodes.iter().map(asked).collect();
+        assert_eq!(times, [1, 0, 0, 1, 0, 1, 1], "{tag}");
+        // The last of them knows more than all the others.
+        nodes[6].on("eth_getTransactionCount", move |params| {
+            Ok(json!(if params[1] == tag { "0x6" } else { "0x0" }))
+        });
+        assert_eq!(count().await, (6, false), "{tag}");
+        // It hangs: the others are heard, and from then on nobody waits for it.
+        nodes[6].wire(Wire::Hangs);
+        let start = Instant::now();
+        assert_eq!(count().await, (5, true), "{tag}");
+        assert_eq!(count().await, (5, true), "{tag}");
+        assert_eq!(start.elapsed(), Duration::from_secs(5));
+        // Back again, it is heard as soon as someone has looked at it.
+        nodes[6].wire(Wire::Up);
+        advance(Duration::from_secs(40)).await;
+        chains.tip(chain()).await.unwrap();
+        settle().await;
+        assert_eq!(count().await, (6, false), "{tag}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_balance_is_what_the_first_endpoint_that_can_be_read_says() {
+    let (a, b) = (Node::new(), Node::new());
+    let chains = chains(&[a.clone(), b.clone()]);
+    let balance = async || {
+        chains
+            .balance(lane())
+            .await
+            .map_err(|error| error.0.to_string())
+    };
+    a.on("eth_getBalance", |params| {
+        assert_eq!(params[0], Address::repeat_byte(9).to_string());
+        assert_eq!(params[1], "latest");
+        Ok(json!(format!("0x{}", "f".repeat(64))))
+    });
+    b.says("eth_getBalance", Ok(json!("0x7")));
+    assert_eq!(balance().await, Ok(U256::MAX));
+    assert_eq!(b.asked("eth_getBalance"), 0);
+    a.says("eth_getBalance", Err((-32000, "missing trie node")));
+    assert_eq!(balance().await, Ok(U256::from(7)));
+    assert_eq!(states(&chains), ["ok", "ok"]);
+    for strange in [
+        json!(null),
+        json!("7"),
+        json!(7),
+        json!(format!("0x1{}", "0".repeat(64))),
+    ] {
+        a.says("eth_getBalance", Ok(strange));
+        b.wire(Wire::Down);
+        assert!(balance().await.is_err());
+        assert_eq!(states(&chains), ["unreachable", "unreachable"]);
+        b.wire(Wire::Up);
+        advance(Duration::from_secs(40)).await;
+        assert_eq!(balance().await, Ok(U256::from(7)));
+        advance(Duration::from_secs(40)).await;
+    }
 }

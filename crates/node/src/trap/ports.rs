@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use fencepost_app::ports::{
     Acquired, AskedRemedy, Audit, Beat, Bid, BlockBody, Chain, ChainHealth, ChainUnavailable,
-    Claimed, ClaimedRemedies, CountMode, CursorMove, CursorMoved, Enqueued, Estimate, Feed, Held,
+    Claimed, ClaimedRemedies, Consumer, CountMode, CursorMove, CursorMoved, Enqueued, Estimate, Feed, Held,
     Holder, Key, LaneBatch, LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy,
     NewTx, Orphan, PageQuery, PauseChange, Paused, Pulse, Receipt, Record, Renewed, Settle,
     Settled, Signed, Signer, Source, Store, StoreError, StoredAttempt, StoredEvent, Tip,
@@ -20,7 +20,7 @@ use fencepost_domain::nonce::ChainCount;
 use fencepost_domain::rejection::Reply;
 use fencepost_domain::request::Payload;
 use fencepost_domain::state::{Block, Wait};
-use fencepost_domain::{Address, B256, Bytes};
+use fencepost_domain::{Address, B256, Bytes, U256};
 
 use super::{Effect, Side, Trap};
 
@@ -79,6 +79,18 @@ impl Chain for Trapped<Arc<dyn Chain>> {
 
     async fn count(&self, lane: Lane, mode: CountMode) -> Result<ChainCount, ChainUnavailable> {
         self.0.count(lane, mode).await
+    }
+
+    async fn consumer(
+        &self,
+        lane: Lane,
+        nonce: Nonce,
+    ) -> Result<Option<Consumer>, ChainUnavailable> {
+        self.0.consumer(lane, nonce).await
+    }
+
+    async fn balance(&self, lane: Lane) -> Result<U256, ChainUnavailable> {
+        self.0.balance(lane).await
     }
 
     async fn quote(&self, chain: ChainId) -> Result<Quote, ChainUnavailable> {
