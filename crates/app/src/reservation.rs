@@ -22,8 +22,6 @@ use crate::settings::OnExpiry;
 
 /// How often lent nonces are read without anyone having said that they moved.
 const READ_EVERY: Duration = Duration::from_secs(2);
-/// How soon a nonce that may be used, or about which nobody could be asked, is looked at again.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// How long a nonce that is held for its holder is left alone.
 const HELD_FOR: Duration = Duration::from_hours(1);
 
@@ -127,7 +125,9 @@ impl Worker {
             let Some(track) = self.tracks.get_mut(&lane) else {
                 continue;
             };
-            let next = now + if hold { HELD_FOR } else { LOOK_AGAIN };
+            // A claim has put it off by as much.
+            let again = self.node.settings.resubmit_interval.unwrap_or(HELD_FOR);
+            let next = now + if hold { HELD_FOR } else { again };
             for (nonce, tx) in &due {
                 if let Some(entry) = track.get_mut(*nonce) {
                     entry.due_at = next;

@@ -18,4 +18,11 @@ mod world {
     mod lies;
     mod takeover;
     mod keys;
+    pub(crate) mod care;
+    mod stuck;
+    mod remedies;
+    mod policy;
+    mod taken;
+    mod gaps;
+    mod loans;
 }

@@ -199,6 +199,15 @@ async fn open(node: &Node, symptoms: Symptoms) -> Result<Option<Opened>, StoreEr
     };
     let attempts = node.store.attempts(&[tx]).await?;
     let acts = node.store.acts(Acts::Tx(tx), None, 1).await?;
+    let spacing = node.settings.stuck.age;
+    // Whoever led before us, or an operator, has done something about it just now.
+    let recent = acts.first().is_some_and(|act| {
+        let until = act.asked_at.saturating_add(spacing);
+        until.is_ok_and(|until| until > node.clock.now())
+    });
+    if recent {
+        return Ok(None);
+    }
     let round = acts.first().and_then(|act| act.round).unwrap_or(0) + 1;
     let plight = Plight {
         chain: node.chain_name(symptoms.lane.chain).to_owned(),

@@ -134,7 +134,9 @@ fn still_open(track: &Track, lowest: Option<Nonce>) -> Vec<Nonce> {
 /// The first of ours that waits for a gap, unless it is told as stuck already.
 fn first_above(track: &Track, gap: Nonce) -> Option<Nonce> {
     let (nonce, entry) = track.unmined().find(|(nonce, _)| *nonce > gap)?;
-    (entry.stuck().is_none() && entry.busy == Busy::No).then_some(nonce)
+    // That a lower nonce is missing says more than that it is in no block.
+    let news = matches!(entry.stuck(), None | Some(Why::NoReceipt));
+    (news && entry.busy == Busy::No).then_some(nonce)
 }
 
 fn named(gaps: &Gaps) -> String {

@@ -1,0 +1,226 @@
+//! Lent nonces: followed like our own, given back only when every endpoint says that they are unused.
+
+use std::time::Duration;
+
+use fencepost_app::lifecycle::accept::Verdict;
+use fencepost_app::ports::{Body, Loan, NewTx, Record, Settle, SettleAct, Settled, Store};
+use fencepost_app::settings::OnExpiry;
+use fencepost_devchain::{Fault, FaultKind};
+use fencepost_domain::B256;
+use fencepost_domain::ids::{Lane, LockToken};
+use fencepost_domain::transition::Refusal;
+use uuid::Uuid;
+
+use super::care::capped;
+use super::life::{Life, seconds};
+use super::nodes::{Member, accepted, unnamed};
+
+pub(crate) fn loan(seconds: u64) -> NewTx {
+    NewTx {
+        body: Body::Reserved(Loan {
+            lock: LockToken(Uuid::new_v4()),
+            ttl: Duration::from_secs(seconds),
+            grace: Duration::from_secs(5),
+        }),
+        ..unnamed()
+    }
+}
+
+pub(crate) async fn lend(node: &Member, lane: Lane, seconds: u64) -> Record {
+    accepted(node.ask(lane, loan(seconds)).await)
+}
+
+async fn settle(node: &Member, lane: Lane, lent: &Record, act: SettleAct) -> Settled {
+    let call = Settle {
+        reservation: lent.tx,
+        lock: lent.reservation.unwrap().lock,
+        act,
+    };
+    node.node.settle_loan(lane, &call).await.unwrap()
+}
+
+pub(crate) async fn recycle(node: &Member, lane: Lane, lent: &Record) {
+    let settled = settle(node, lane, lent, SettleAct::Recycle).await;
+    assert!(matches!(settled, Settled::Done(_)), "{settled:?}");
+}
+
+async fn submitted(node: &Member, lane: Lane, lent: &Record, hash: B256) -> Settled {
+    settle(node, lane, lent, SettleAct::Submitted(hash)).await
+}
+
+fn nonce(record: &Record) -> u64 {
+    record.state.nonce().unwrap().get()
+}
+
+async fn careful(endpoints: usize) -> Life {
+    let mut life = Life::careful(endpoints).await;
+    life.world.settings.lending.grace = Duration::from_secs(5);
+    life
+}
+
+/// Managed and lent nonces of one signer share one cursor, and all end.
+#[tokio::test(start_paused = true)]
+async fn what_its_holder_sends_is_followed_to_its_use() {
+    let life = careful(2).await;
+    let node = life.world.node("a").await;
+    let lane = life.lanes[0];
+    let first = accepted(node.ask(lane, capped(100)).await);
+    let lent = lend(&node, lane, 60).await;
+    let last = accepted(node.ask(lane, capped(100)).await);
+    assert_eq!([nonce(&first), nonce(&lent), nonce(&last)], [0, 1, 2]);
+    let hash = life.foreign(lane, 1).await;
+    assert!(matches!(
+        submitted(&node, lane, &lent, hash).await,
+        Settled::Done(_)
+    ));
+    life.until_ended().await;
+    assert_eq!(life.words(&lent).await, "USED");
+    assert_eq!(life.words(&last).await, "CONFIRMED");
+    life.check_feed().await;
+    // The same words again are no news, other words are refused.
+    assert!(matches!(
+        submitted(&node, lane, &lent, hash).await,
+        Settled::Done(_)
+    ));
+    let other = submitted(&node, lane, &lent, B256::repeat_byte(1)).await;
+    assert_eq!(other, Settled::Refused(Refusal::Over));
+}
+
+/// Its holder has replaced its own bytes without telling us: any hash uses the nonce.
+#[tokio::test(start_paused = true)]
+async fn a_lent_nonce_that_is_used_by_another_hash_is_used() {
+    let life = careful(1).await;
+    let node = life.world.node("a").await;
+    let lane = life.lanes[0];
+    let lent = lend(&node, lane, 60).await;
+    submitted(&node, lane, &lent, B256::repeat_byte(1)).await;
+    life.foreign(lane, 0).await;
+    life.until_state(&lent, "USED").await;
+    life.check_feed().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nonce_that_is_not_used_in_its_time_is_given_back_and_given_out_next() {
+    let life = careful(2).await;
+    let node = life.world.node("a").await;
+    let lane = life.lanes[0];
+    let lent = lend(&node, lane, 10).await;
+    let behind = lend(&node, lane, 100).await;
+    seconds(14).await;
+    assert_eq!(life.words(&lent).await, "RESERVED", "the grace is not over");
+    life.until_state(&lent, "RECYCLABLE").await;
+    assert_eq!(life.words(&behind).await, "RESERVED");
+    let next = lend(&node, lane, 60).await;
+    assert_eq!(nonce(&next), 0, "smallest first");
+    assert_eq!(nonce(&lend(&node, lane, 60).await), 2);
+    // Whoever comes late is refused; what it names is written down and alerted.
+    let late = submitted(&node, lane, &lent, B256::repeat_byte(3)).await;
+    assert_eq!(late, Settled::LockLost { recorded: true });
+    assert_eq!(node.meter("fencepost_reservation_late_total"), 1);
+}
+
+/// One endpoint has it in its pool, or in a block: it is not given back.
+#[tokio::test(start_paused = true)]
+async fn a_nonce_that_any_endpoint_has_seen_used_is_not_given_back() {
+    let mut life = careful(2).await;
+    life.rest();
+    let node = life.world.node("a").await;
+    let lane = life.lanes[0];
+    let lent = lend(&node, lane, 10).await;
+    life.foreign(lane, 0).await;
+    seconds(60).await;
+    assert_eq!(life.words(&lent).await, "RESERVED", "it is in a pool");
+    life.work();
+    life.until_state(&lent, "USED").await;
+    assert_eq!(nonce(&lend(&node, lane, 60).await), 1);
+    life.check_feed().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_nobody_can_be_asked_nothing_is_given_back() {
+    let life = careful(1).await;
+    let node = life.world.node("a").await;
+    let lane = life.lanes[0];
+    let lent = lend(&node, lane, 10).await;
+    life.fault(
+        0,
+        Fault::new(FaultKind::Hang(fencepost_devchain::When::Before)),
+    );
+    seconds(60).await;
+    assert_eq!(life.words(&lent).await, "RESERVED");
+    life.heal();
+    life.until_state(&lent, "RECYCLABLE").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nonce_that_is_held_for_its_holder_is_never_given_back_by_itself() {
+    let mut life = careful(1).await;
+    life.world.settings.lending.on_expiry = OnExpiry::Hold;
+    let node = life.world.node("a").await;
+    let lane = life.lanes[0];
+    let lent = lend(&node, lane, 10).await;
+    seconds(100).await;
+    assert_eq!(life.words(&lent).await, "RESERVED");
+    let hash = life.foreign(lane, 0).await;
+    assert!(matches!(
+        submitted(&node, lane, &lent, hash).await,
+        Settled::Done(_)
+    ));
+    life.until_state(&lent, "USED").await;
+}
+
+/// Holders speak to any node; the leader learns of it.
+#[tokio::test(start_paused = true)]
+async fn what_a_holder_says_to_another_node_reaches_the_leader() {
+    let life = careful(1).await;
+    let leader = life.world.node("a").await;
+    let lane = life.lanes[0];
+    let (kept, given) = (lend(&leader, lane, 60).await, lend(&leader, lane, 60).await);
+    let other = life.world.node("b").await;
+    recycle(&other, lane, &given).await;
+    assert_eq!(nonce(&lend(&other, lane, 60).await), 1, "smallest first");
+    let hash = life.foreign(lane, 0).await;
+    submitted(&other, lane, &kept, hash).await;
+    life.until_state(&kept, "USED").await;
+    assert_eq!(leader.node.led(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_next_leader_gives_back_and_follows_what_was_lent_before() {
+    let life = careful(1).await;
+    let leader = life.world.node("a").await;
+    let lane = life.lanes[0];
+    let unused = lend(&leader, lane, 20).await;
+    let used = lend(&leader, lane, 60).await;
+    leader.kill();
+    let next = life.world.node("b").await;
+    submitted(&next, lane, &used, life.foreign(lane, 1).await).await;
+    life.until_state(&unused, "RECYCLABLE").await;
+    let row = accepted(next.ask(lane, capped(100)).await);
+    assert_eq!(nonce(&row), 0);
+    life.until_ended().await;
+    assert_eq!(life.words(&used).await, "USED");
+    life.check_feed().await;
+}
+
+/// A lent nonce is wanted now: where nobody can give one, the client is told so, and nothing is stored.
+#[tokio::test(start_paused = true)]
+async fn a_loan_never_waits_in_a_queue() {
+    let mut life = careful(1).await;
+    life.world.max_in_flight = Some(1);
+    life.rest();
+    let node = life.world.node("a").await;
+    let lane = life.lanes[0];
+    accepted(node.ask(lane, capped(100)).await);
+    let lent = lend(&node, lane, 60).await;
+    assert_eq!(nonce(&lent), 1, "a full window is none for it");
+    accepted(node.ask(lane, capped(100)).await);
+    let verdict = node.ask(lane, loan(60)).await;
+    assert_eq!(verdict, Verdict::Overloaded, "others wait before it");
+    let rows = life
+        .world
+        .store
+        .queued(node.node.directory().seat(lane).unwrap().id, 10)
+        .await;
+    assert_eq!(rows.unwrap().len(), 1);
+}
