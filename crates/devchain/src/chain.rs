@@ -23,6 +23,7 @@ use crate::pool::{Pool, Rules};
 use crate::state::State;
 
 pub use inspect::PooledTx;
+pub use mining::Unminable;
 pub use reorg::{Fate, Order, Plan, Reorg, ReorgError};
 pub use send::SendError;
 pub(crate) use views::{At, Seen, Unknown};

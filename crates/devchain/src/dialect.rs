@@ -9,6 +9,7 @@ mod other;
 
 use serde::{Deserialize, Serialize};
 
+use crate::block::Block;
 use crate::rejection::{Facts, Rejection};
 
 /// The most bytes of a transaction that pools take, unless it has blobs.
@@ -85,6 +86,28 @@ impl Dialect {
         match said {
             Some((code, message)) => Verdict::Error { code, message },
             None => Verdict::Hash,
+        }
+    }
+}
+
+impl Dialect {
+    /// What it answers when it is asked for a state that it has pruned.
+    pub(crate) fn pruned(self, block: &Block) -> (i64, String) {
+        let (number, hash) = (block.number(), block.hash);
+        let root = block.header.state_root;
+        match self {
+            Dialect::Geth => (
+                -32000,
+                format!("missing trie node {root} (path ) state {root} is not available"),
+            ),
+            Dialect::Reth => (-32603, format!("state at block #{number} is pruned")),
+            Dialect::Erigon => (-32000, "old data not available due to pruning".to_owned()),
+            Dialect::Nethermind => {
+                let text = format!("No state available for block {number} ({hash})");
+                (-32002, text)
+            }
+            Dialect::Besu => (-32000, "World state unavailable".to_owned()),
+            Dialect::Anvil => (-32000, format!("historical state {root} is not available")),
         }
     }
 }

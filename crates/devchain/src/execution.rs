@@ -28,15 +28,19 @@ pub struct Receipt {
 }
 
 /// Why a transaction cannot be in this block now. It may fit a later one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unfit {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
     /// Another nonce is next.
+    #[error("another nonce of its account is next")]
     Nonce,
     /// It cannot pay the base fee.
+    #[error("it cannot pay the base fee")]
     BaseFee,
     /// Its sender cannot pay for it.
+    #[error("its account cannot pay for it")]
     Funds,
     /// The block has less gas left.
+    #[error("the block has less gas left")]
     Gas,
 }
 

@@ -73,6 +73,9 @@ pub enum FaultKind {
     Null,
     /// The call is answered from so many blocks before the head.
     Stale(u64),
+    /// The states of blocks that are more than so many below the head are gone: `eth_getTransactionCount`,
+    /// `eth_getBalance` and `eth_getCode` fail there, in the words of the endpoint's dialect.
+    Pruned(u64),
     /// `eth_getTransactionCount` answers this.
     Count(u64),
     /// `eth_chainId` and `net_version` answer this.
@@ -93,6 +96,7 @@ impl FaultKind {
             | FaultKind::Error { .. }
             | FaultKind::Null
             | FaultKind::Stale(_)
+            | FaultKind::Pruned(_)
             | FaultKind::Count(_)
             | FaultKind::ChainId(_) => false,
         }
@@ -110,6 +114,7 @@ impl FaultKind {
             | FaultKind::Stale(_) => &[],
             FaultKind::Forget | FaultKind::Refuse { .. } => &["eth_sendRawTransaction"],
             FaultKind::Null => &["eth_getTransactionReceipt"],
+            FaultKind::Pruned(_) => &["eth_getTransactionCount", "eth_getBalance", "eth_getCode"],
             FaultKind::Count(_) => &["eth_getTransactionCount"],
             FaultKind::ChainId(_) => &["eth_chainId", "net_version"],
         }

@@ -1,7 +1,8 @@
 //! What waits to be mined: per account by nonce, bounded per account and in all. Whether a transaction may
-//! enter stands in `admission`, which one is mined next in `pick`.
+//! enter stands in `admission`, which one is mined next in `pick`, which ones left unmined in `gone`.
 
 mod admission;
+mod gone;
 mod journal;
 mod pick;
 
@@ -16,6 +17,7 @@ use crate::config::PoolLimits;
 use crate::tx::Tx;
 
 pub(crate) use admission::Rules;
+use gone::Gone;
 pub use journal::Accepted;
 pub(crate) use journal::Journal;
 pub(crate) use pick::Picker;
@@ -62,6 +64,7 @@ pub(crate) struct Pool {
     by_price: BTreeSet<Price>,
     arrivals: u64,
     pub(crate) journal: Journal,
+    gone: Gone,
 }
 
 impl Pool {
@@ -73,6 +76,7 @@ impl Pool {
             by_price: BTreeSet::new(),
             arrivals: 0,
             journal: Journal::new(limits.sends_kept),
+            gone: Gone::default(),
         }
     }
 
@@ -83,6 +87,12 @@ impl Pool {
     pub(crate) fn get(&self, hash: &B256) -> Option<&Arc<Tx>> {
         let (address, nonce) = self.by_hash.get(hash)?;
         Some(&self.queues.get(address)?.txs.get(nonce)?.tx)
+    }
+
+    /// A transaction that was in the pool and left it otherwise than into a block; only the newest of
+    /// them are remembered.
+    pub(crate) fn gone(&self, hash: &B256) -> Option<&Arc<Tx>> {
+        self.gone.get(hash)
     }
 
     pub(crate) fn len_of(&self, address: &Address) -> usize {
@@ -119,11 +129,14 @@ impl Pool {
 
     pub(crate) fn remove(&mut self, hash: &B256) -> Option<Arc<Tx>> {
         let (address, nonce) = *self.by_hash.get(hash)?;
-        self.take(address, nonce)
+        self.let_go(address, nonce)
     }
 
     pub(crate) fn clear(&mut self) -> usize {
         let dropped = self.len();
+        let queues = self.queues.values();
+        let txs = queues.flat_map(|queue| queue.txs.values().map(|pooled| &pooled.tx));
+        txs.for_each(|tx| self.gone.note(tx));
         self.queues.clear();
         self.by_hash.clear();
         self.by_price.clear();
@@ -133,8 +146,16 @@ impl Pool {
     /// Removes what an account can never use again.
     pub(crate) fn forget_below(&mut self, address: Address, nonce: u64) {
         while let Some(lowest) = self.lowest(&address).filter(|lowest| *lowest < nonce) {
-            self.take(address, lowest);
+            self.let_go(address, lowest);
         }
+    }
+
+    /// Removes what was mined, and what its account can never use again.
+    pub(crate) fn forget_mined(&mut self, mined: &Tx) {
+        if self.by_hash.contains_key(&mined.hash) {
+            self.take(mined.sender, mined.nonce);
+        }
+        self.forget_below(mined.sender, mined.nonce.saturating_add(1));
     }
 
     /// Removes what no account can ever use again, given each one's next nonce.
@@ -151,7 +172,7 @@ impl Pool {
     }
 
     fn insert(&mut self, tx: Arc<Tx>) {
-        self.take(tx.sender, tx.nonce);
+        self.let_go(tx.sender, tx.nonce);
         self.arrivals += 1;
         let pooled = Pooled {
             tx,
@@ -168,6 +189,13 @@ impl Pool {
         let queue = self.queues.entry(sender).or_default();
         queue.cost = queue.cost.saturating_add(pooled.tx.cost());
         queue.txs.insert(nonce, pooled);
+    }
+
+    /// Takes one out that is in no block for that.
+    fn let_go(&mut self, address: Address, nonce: u64) -> Option<Arc<Tx>> {
+        let tx = self.take(address, nonce)?;
+        self.gone.note(&tx);
+        Some(tx)
     }
 
     fn take(&mut self, address: Address, nonce: u64) -> Option<Arc<Tx>> {

@@ -152,6 +152,7 @@ impl Transport {
             | FaultKind::Error { .. }
             | FaultKind::Null
             | FaultKind::Stale(_)
+            | FaultKind::Pruned(_)
             | FaultKind::Count(_)
             | FaultKind::ChainId(_) => return,
         };

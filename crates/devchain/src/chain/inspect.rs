@@ -1,11 +1,14 @@
 //! What checkers ask for. Nothing here is told to clients, and nothing here has faults.
 
+use std::sync::Arc;
+
 use alloy_primitives::{Address, B256, Bytes};
 
 use super::{Devchain, NotThere, SHARED};
 use crate::branch::BranchId;
 use crate::endpoint::EndpointId;
 use crate::pool::Accepted;
+use crate::tx::Tx;
 
 /// A transaction that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +72,13 @@ impl Devchain {
         let pooled = self.pools.iter().find_map(|pool| pool.get(hash));
         let tx = pooled.or_else(|| self.index.tx(hash))?;
         Some(tx.raw.clone())
+    }
+
+    /// A transaction that is in any kept block or pool, or was in a pool lately.
+    pub(super) fn known(&self, hash: &B256) -> Option<&Arc<Tx>> {
+        let pooled = self.pools.iter().find_map(|pool| pool.get(hash));
+        let kept = pooled.or_else(|| self.index.tx(hash));
+        kept.or_else(|| self.pools.iter().find_map(|pool| pool.gone(hash)))
     }
 
     /// The branch that counts.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use alloy_eips::calc_next_block_base_fee;
 use alloy_eips::eip1559::BaseFeeParams;
+use alloy_primitives::B256;
 
 use super::{Devchain, NotThere, SHARED};
 use crate::block::{Block, Draft, Terms};
@@ -17,10 +18,34 @@ use crate::state::State;
 /// Less than this fits no transaction.
 const GAS_LEAST: u64 = 21_000;
 
+/// Why a block cannot hold what it was asked to. Nothing has changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unminable {
+    /// The bytes are not known.
+    #[error("no block holds {0}, and no pool held it lately")]
+    Unknown(B256),
+    /// It does not fit this block.
+    #[error("{0} does not fit the block: {1}")]
+    Unfit(B256, Unfit),
+}
+
 impl Devchain {
     /// Mines a block on the canonical branch, from the shared pool.
     pub fn mine(&mut self, timestamp: u64) -> Arc<Block> {
         self.mine_on(self.canonical, SHARED, timestamp)
+    }
+
+    /// Mines a block on the canonical branch that begins with these transactions, in this order, and goes
+    /// on with the shared pool. They need not be pooled: what was replaced, dropped or thrown out by a reorg
+    /// can be mined instead of another of its nonce, as by a node that never heard of the other.
+    pub fn mine_with(&mut self, wanted: &[B256], timestamp: u64) -> Result<Arc<Block>, Unminable> {
+        let mut draft = self.draft(self.branch(), timestamp);
+        for hash in wanted {
+            let tx = self.known(hash).ok_or(Unminable::Unknown(*hash))?;
+            let added = draft.add(tx);
+            added.map_err(|why| Unminable::Unfit(*hash, why))?;
+        }
+        Ok(self.finish(self.canonical, SHARED, draft))
     }
 
     /// Mines a block on the branch that an endpoint looks at, from that endpoint's pool.
@@ -40,6 +65,11 @@ impl Devchain {
             .get(&id)
             .expect("only kept branches are mined");
         let draft = self.draft(branch, timestamp);
+        self.finish(id, pool, draft)
+    }
+
+    /// Fills the rest of a block from a pool, and puts it on top of a branch.
+    fn finish(&mut self, id: BranchId, pool: usize, draft: Draft) -> Arc<Block> {
         let (block, state, unpayable) = fill(draft, &self.pools[pool]);
         for hash in unpayable {
             self.pools[pool].remove(&hash);
@@ -47,10 +77,9 @@ impl Devchain {
         let block = Arc::new(block);
         self.push(id, &block, state);
         for mined in &block.txs {
-            let next = mined.tx.nonce + 1;
-            self.pools[pool].forget_below(mined.tx.sender, next);
+            self.pools[pool].forget_mined(&mined.tx);
             if id == self.canonical {
-                self.pools[SHARED].forget_below(mined.tx.sender, next);
+                self.pools[SHARED].forget_mined(&mined.tx);
             }
         }
         self.sweep_own_pools();
@@ -118,7 +147,7 @@ impl Devchain {
 }
 
 /// Fills a block from a pool. Also says what its sender can no longer pay, which pools drop.
-fn fill(mut draft: Draft, pool: &Pool) -> (Block, State, Vec<alloy_primitives::B256>) {
+fn fill(mut draft: Draft, pool: &Pool) -> (Block, State, Vec<B256>) {
     let mut unpayable = Vec::new();
     let mut picker = Picker::new(pool, draft.state(), draft.base_fee());
     while draft.gas_left() >= GAS_LEAST

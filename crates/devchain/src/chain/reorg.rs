@@ -56,6 +56,10 @@ pub struct Plan {
     /// What becomes of some of them, by hash.
     #[serde(default)]
     pub only: BTreeMap<B256, Fate>,
+    /// Which stands in for one of them, by hash: another transaction of its account and nonce that is in a
+    /// block or pool, or was in a pool lately. What becomes of the stand-in is what became of the other.
+    #[serde(default)]
+    pub instead: BTreeMap<B256, B256>,
     /// The order in the new blocks.
     #[serde(default)]
     pub order: Order,
@@ -84,10 +88,22 @@ pub enum ReorgError {
     /// It would make too many blocks.
     #[error("a reorg makes {BLOCKS_MAX} blocks at most")]
     TooLong,
+    /// What another was to stand in for is in none of the replaced blocks.
+    #[error("no replaced block holds {0}")]
+    NotReplaced(B256),
+    /// The bytes of a stand-in are not known.
+    #[error("no block holds {0}, and no pool held it lately")]
+    Unknown(B256),
+    /// It has another account or nonce, so that both could be mined.
+    #[error("{0} has another account or nonce than what it was to stand in for")]
+    NotRival(B256),
     /// There is no such branch.
     #[error(transparent)]
     NotThere(#[from] NotThere),
 }
+
+/// Who stands in for whom.
+type StandIns = BTreeMap<B256, Arc<Tx>>;
 
 /// The transactions of the new blocks, and those that go back to the pool.
 struct Sorted {
@@ -116,12 +132,13 @@ impl Devchain {
         let left = self.canonical;
         let entered = BranchId(self.branch_next);
         let replaced: Vec<Arc<Block>> = old.above(fork).cloned().collect();
+        let stand_ins = self.stand_ins(plan, &replaced)?;
         let branch = old.cut(entered, fork);
         self.branch_next += 1;
         self.branches.insert(entered, branch);
 
         let length = usize::try_from(length).expect("it is bounded");
-        let mut sorted = sort(plan, &replaced, length);
+        let mut sorted = sort(plan, &replaced, &stand_ins, length);
         self.build(entered, &replaced, &mut sorted);
         self.enter(entered, sorted.pool);
         self.prune_branches();
@@ -130,6 +147,23 @@ impl Devchain {
             entered,
             head: Arc::clone(self.head()),
         })
+    }
+
+    fn stand_ins(&self, plan: &Plan, replaced: &[Arc<Block>]) -> Result<StandIns, ReorgError> {
+        let find = |hash: &B256| {
+            let mut txs = replaced.iter().flat_map(|block| &block.txs);
+            txs.find(|mined| mined.tx.hash == *hash)
+        };
+        let one = |(out, stand_in): (&B256, &B256)| {
+            let mined = find(out).ok_or(ReorgError::NotReplaced(*out))?;
+            let known = self.known(stand_in);
+            let tx = known.ok_or(ReorgError::Unknown(*stand_in))?;
+            if (tx.sender, tx.nonce) != (mined.tx.sender, mined.tx.nonce) {
+                return Err(ReorgError::NotRival(*stand_in));
+            }
+            Ok((*out, Arc::clone(tx)))
+        };
+        plan.instead.iter().map(one).collect()
     }
 
     fn build(&mut self, id: BranchId, replaced: &[Arc<Block>], sorted: &mut Sorted) {
@@ -196,15 +230,16 @@ fn common(one: &Branch, other: &Branch) -> u64 {
     (first..=lower).rev().find(is_shared).unwrap_or(first)
 }
 
-fn sort(plan: &Plan, replaced: &[Arc<Block>], length: usize) -> Sorted {
+fn sort(plan: &Plan, replaced: &[Arc<Block>], stand_ins: &StandIns, length: usize) -> Sorted {
     let mut sorted = Sorted {
         blocks: vec![Vec::new(); length],
         pool: Vec::new(),
     };
     for (position, block) in replaced.iter().enumerate() {
         for mined in &block.txs {
-            let tx = Arc::clone(&mined.tx);
-            match plan.only.get(&tx.hash).copied().unwrap_or(plan.txs) {
+            let hash = &mined.tx.hash;
+            let tx = Arc::clone(stand_ins.get(hash).unwrap_or(&mined.tx));
+            match plan.only.get(hash).copied().unwrap_or(plan.txs) {
                 Fate::Keep => sorted.blocks[position].push(tx),
                 Fate::Later(heights) => {
                     let heights = usize::try_from(heights).unwrap_or(usize::MAX);

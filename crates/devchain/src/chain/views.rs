@@ -7,7 +7,8 @@ use alloy_primitives::B256;
 use super::{Devchain, NotThere};
 use crate::block::Block;
 use crate::branch::{Branch, Entry};
-use crate::endpoint::EndpointId;
+use crate::dialect::Dialect;
+use crate::endpoint::{Endpoint, EndpointId};
 use crate::index::Index;
 use crate::state::State;
 
@@ -22,20 +23,37 @@ pub(crate) enum At {
     Earliest,
 }
 
-/// The block that was meant is not here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Unknown;
+/// What was meant is not here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Unknown {
+    /// There is no such block.
+    Block,
+    /// Its state is gone, in the words of the endpoint's dialect.
+    State(i64, String),
+}
 
 /// The chain as seen by an endpoint now.
 pub(crate) struct Seen<'a> {
     branch: &'a Branch,
     index: &'a Index,
     head: u64,
+    /// The lowest block whose state is still here.
+    states_first: u64,
+    dialect: Dialect,
     safe_lag: u64,
     finalized_lag: u64,
 }
 
 impl<'a> Seen<'a> {
+    /// The same without the states of blocks that are more than so many below the head.
+    pub(crate) fn pruned(self, states: Option<u64>) -> Self {
+        let states_first = states.map_or(0, |states| self.head.saturating_sub(states));
+        Self {
+            states_first,
+            ..self
+        }
+    }
+
     pub(crate) fn head(&self) -> &'a Arc<Block> {
         &self.entry(self.head).block
     }
@@ -80,11 +98,16 @@ impl<'a> Seen<'a> {
     }
 
     pub(crate) fn state_at(&self, at: At) -> Result<&'a State, Unknown> {
-        let number = self.number(at).ok_or(Unknown)?;
+        let number = self.number(at).ok_or(Unknown::Block)?;
         if number > self.head {
-            return Err(Unknown);
+            return Err(Unknown::Block);
         }
-        Ok(&self.branch.at(number).ok_or(Unknown)?.state)
+        let entry = self.branch.at(number).ok_or(Unknown::Block)?;
+        if number < self.states_first {
+            let (code, message) = self.dialect.pruned(&entry.block);
+            return Err(Unknown::State(code, message));
+        }
+        Ok(&entry.state)
     }
 
     /// Where a transaction was mined.
@@ -97,7 +120,7 @@ impl<'a> Seen<'a> {
 impl Devchain {
     /// What an endpoint sees, some blocks further behind than it usually is.
     pub(crate) fn seen(&self, endpoint: EndpointId, lag_more: u64) -> Result<Seen<'_>, NotThere> {
-        let view = self.at(endpoint)?.view;
+        let Endpoint { view, dialect, .. } = *self.at(endpoint)?;
         let branch = view.branch.and_then(|id| self.branches.get(&id));
         let branch = branch.unwrap_or_else(|| self.branch());
         let lag = view.lag.saturating_add(lag_more);
@@ -106,6 +129,8 @@ impl Devchain {
             branch,
             index: &self.index,
             head: head.max(branch.first()),
+            states_first: 0,
+            dialect,
             safe_lag: self.config.safe_lag,
             finalized_lag: self.config.finalized_lag,
         })

@@ -48,8 +48,17 @@ const METHODS: [&str; 26] = [
 /// What the faults make of a call.
 #[derive(Default)]
 struct Struck {
-    lag: u64,
+    sight: Sight,
     instead: Option<FaultKind>,
+}
+
+/// How far the endpoint looks for one call.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Sight {
+    /// How many blocks further behind than it usually is.
+    pub(super) lag: u64,
+    /// How many states below its head it still has, if not all.
+    pub(super) states: Option<u64>,
 }
 
 impl Devchain {
@@ -59,9 +68,9 @@ impl Devchain {
             return self.control(endpoint, &call.method, &params);
         }
         self.count(endpoint, &call.method);
-        let Struck { lag, instead } = self.strike(endpoint, call);
+        let Struck { sight, instead } = self.strike(endpoint, call);
         match instead {
-            None => self.dispatch(endpoint, &call.method, &params, lag),
+            None => self.dispatch(endpoint, &call.method, &params, sight),
             Some(kind) => self.instead(endpoint, call, &params, &kind),
         }
     }
@@ -86,13 +95,18 @@ impl Devchain {
         let target = call.target(asks_about);
         for (_, fault) in &mut at.faults {
             // Of two answers only one can be given, and the other fault keeps its count.
-            let has_room = struck.instead.is_none() || matches!(fault.kind, FaultKind::Stale(_));
+            let is_sight = matches!(fault.kind, FaultKind::Stale(_) | FaultKind::Pruned(_));
+            let has_room = struck.instead.is_none() || is_sight;
             let matches = !fault.is_of_transport() && has_room && fault.matches(&target);
             if !matches || !fault.strikes() {
                 continue;
             }
+            let sight = &mut struck.sight;
             match fault.kind {
-                FaultKind::Stale(blocks) => struck.lag = struck.lag.saturating_add(blocks),
+                FaultKind::Stale(blocks) => sight.lag = sight.lag.saturating_add(blocks),
+                FaultKind::Pruned(blocks) => {
+                    sight.states = Some(sight.states.map_or(blocks, |states| states.min(blocks)));
+                }
                 FaultKind::Late(_)
                 | FaultKind::Hang(_)
                 | FaultKind::Disconnect(_)
@@ -148,7 +162,10 @@ impl Devchain {
             | FaultKind::Disconnect(_)
             | FaultKind::Http { .. }
             | FaultKind::RefuseBatches
-            | FaultKind::Stale(_) => self.dispatch(endpoint, &call.method, params, 0),
+            | FaultKind::Stale(_)
+            | FaultKind::Pruned(_) => {
+                self.dispatch(endpoint, &call.method, params, Sight::default())
+            }
         }
     }
 
@@ -163,7 +180,7 @@ impl Devchain {
             When::Before => {}
             When::After => {
                 // Its own answer is what the fault hides.
-                drop(self.dispatch(endpoint, &call.method, params, 0));
+                drop(self.dispatch(endpoint, &call.method, params, Sight::default()));
             }
         }
     }
@@ -191,7 +208,7 @@ impl Devchain {
         endpoint: EndpointId,
         method: &str,
         params: &Params,
-        lag: u64,
+        sight: Sight,
     ) -> Answered {
         match method {
             "eth_sendRawTransaction" => return self.send_raw(endpoint, params),
@@ -203,7 +220,7 @@ impl Devchain {
             "eth_accounts" | "eth_getLogs" => return Ok("[]".to_owned()),
             _the_rest_only_reads => {}
         }
-        match self.read_chain(endpoint, method, params, lag)? {
+        match self.read_chain(endpoint, method, params, sight)? {
             Some(answer) => Ok(answer),
             None => Err(RpcError::new(
                 -32601,

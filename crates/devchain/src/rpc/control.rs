@@ -44,6 +44,7 @@ impl Devchain {
         let answer = match method {
             "evm_mine" => self.mine_one(params)?,
             "dev_mine" | "anvil_mine" | "hardhat_mine" => self.mine_many(params)?,
+            "dev_mineWith" => self.mine_wanted(params)?,
             "dev_setBalance" | "anvil_setBalance" | "hardhat_setBalance" => {
                 self.set_balance(params.address(0)?, params.quantity(1)?);
                 Value::Null
@@ -113,6 +114,19 @@ impl Devchain {
             self.mine(timestamp);
         }
         Ok(Value::Null)
+    }
+
+    fn mine_wanted(&mut self, params: &Params) -> Result<Value, RpcError> {
+        let wanted: Result<Vec<B256>, _> = params
+            .list(0)?
+            .iter()
+            .map(|hash| serde_json::from_value(hash.clone()))
+            .collect();
+        let wanted = wanted.map_err(|error| RpcError::argument(0, error))?;
+        let timestamp = params.number(1)?.unwrap_or_else(|| self.time_next());
+        let block = self.mine_with(&wanted, timestamp);
+        let block = block.map_err(|error| RpcError::new(-32000, error.to_string()))?;
+        Ok(json!({ "number": block.number(), "hash": block.hash }))
     }
 
     fn tell_branches(&self) -> Value {

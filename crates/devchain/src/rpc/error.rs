@@ -36,7 +36,10 @@ impl From<NotThere> for RpcError {
 }
 
 impl From<Unknown> for RpcError {
-    fn from(Unknown: Unknown) -> RpcError {
-        RpcError::new(-32000, "header not found")
+    fn from(unknown: Unknown) -> RpcError {
+        match unknown {
+            Unknown::Block => RpcError::new(-32000, "header not found"),
+            Unknown::State(code, message) => RpcError::new(code, message),
+        }
     }
 }

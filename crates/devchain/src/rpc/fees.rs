@@ -41,6 +41,8 @@ struct CallRequest {
     data: Option<Bytes>,
     input: Option<Bytes>,
     gas: Option<U256>,
+    gas_price: Option<U256>,
+    max_fee_per_gas: Option<U256>,
     access_list: Option<AccessList>,
 }
 
@@ -64,7 +66,7 @@ impl Devchain {
     pub(super) fn fee_history(&self, seen: &Seen<'_>, params: &Params) -> Answered {
         let count = params.number(0)?.unwrap_or(1).clamp(1, HISTORY_MAX);
         let newest = match params.block(1)? {
-            Which::Block(at) => seen.block(at).ok_or(Unknown)?,
+            Which::Block(at) => seen.block(at).ok_or(Unknown::Block)?,
             Which::Pending => seen.head(),
         };
         let percentiles = percentiles(params)?;
@@ -92,18 +94,24 @@ impl Devchain {
 
     pub(super) fn eth_call(&self, seen: &Seen<'_>, params: &Params) -> Answered {
         let request: CallRequest = params.object(0)?;
-        self.run(seen, &request)?;
+        self.run(seen, &request, U256::MAX)?;
         Ok(json("0x"))
     }
 
     pub(super) fn estimate(&self, seen: &Seen<'_>, params: &Params) -> Answered {
         let request: CallRequest = params.object(0)?;
-        let needed = self.run(seen, &request)?;
+        let affordable = affordable(seen, &request)?;
+        let needed = self.run(seen, &request, affordable)?;
         Ok(json(&Quantity(needed)))
     }
 
     /// What gas a call needs, or why it fails.
-    fn run(&self, seen: &Seen<'_>, request: &CallRequest) -> Result<u64, RpcError> {
+    fn run(
+        &self,
+        seen: &Seen<'_>,
+        request: &CallRequest,
+        affordable: U256,
+    ) -> Result<u64, RpcError> {
         let input = request.input();
         if let Some(data) = revert_data(request.to(), &input) {
             let message = match revert_reason(&data) {
@@ -118,7 +126,7 @@ impl Devchain {
             });
         }
         if request.value.unwrap_or_default() > seen.state().balance(&request.from) {
-            return Err(RpcError::new(-32000, "insufficient funds for transfer"));
+            return Err(no_funds());
         }
         let access_list = request.access_list.clone().unwrap_or_default();
         let call = Call {
@@ -127,13 +135,31 @@ impl Devchain {
             access_list: &access_list,
         };
         let (needed, allowed) = (call.needed(), self.config().tx_gas_max);
-        let allowed = request.gas.unwrap_or(U256::from(allowed));
+        let allowed = request.gas.unwrap_or(U256::from(allowed)).min(affordable);
         if U256::from(needed) > allowed {
             let message = format!("gas required exceeds allowance ({allowed})");
             return Err(RpcError::new(-32000, message));
         }
         Ok(needed)
     }
+}
+
+/// The gas that the sender can pay at the fee it names, as geth reckons: without a fee there is no bound,
+/// and with one what it sends must leave something.
+fn affordable(seen: &Seen<'_>, request: &CallRequest) -> Result<U256, RpcError> {
+    let price = request.max_fee_per_gas.or(request.gas_price);
+    let Some(price) = price.filter(|price| !price.is_zero()) else {
+        return Ok(U256::MAX);
+    };
+    let balance = seen.state().balance(&request.from);
+    match request.value {
+        Some(value) if value >= balance => Err(no_funds()),
+        Some(_) | None => Ok((balance - request.value.unwrap_or_default()) / price),
+    }
+}
+
+fn no_funds() -> RpcError {
+    RpcError::new(-32000, "insufficient funds for transfer")
 }
 
 /// The asked percentiles, in hundredths of a percent.

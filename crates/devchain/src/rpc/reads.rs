@@ -6,7 +6,7 @@ use alloy_primitives::{Address, Bytes};
 use serde::Serialize;
 
 use super::answer::json;
-use super::call::Answered;
+use super::call::{Answered, Sight};
 use super::error::RpcError;
 use super::json::{BlockJson, Quantity, ReceiptJson, TxJson};
 use super::params::{Params, Which};
@@ -33,9 +33,9 @@ impl Devchain {
         endpoint: EndpointId,
         method: &str,
         params: &Params,
-        lag: u64,
+        sight: Sight,
     ) -> Result<Option<String>, RpcError> {
-        let seen = self.seen(endpoint, lag)?;
+        let seen = self.seen(endpoint, sight.lag)?.pruned(sight.states);
         let answer = match method {
             "eth_blockNumber" => json(&Quantity(seen.head().number())),
             "eth_getBlockByNumber" => self.block_by_number(endpoint, &seen, params)?,

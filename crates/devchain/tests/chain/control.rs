@@ -76,7 +76,7 @@ fn faults_are_made_and_cleared_by_call() {
         { "late": 20 }, { "hang": "before" }, { "disconnect": "after" },
         { "http": { "status": 502, "body": "bad" } }, "refuseBatches", "forget",
         { "refuse": { "kind": "nonceTooLow", "when": "after" } },
-        { "error": { "code": -1, "message": "no" } }, "null", { "stale": 2 }, { "count": 5 },
+        { "error": { "code": -1, "message": "no" } }, "null", { "stale": 2 }, { "pruned": 2 }, { "count": 5 },
         { "chainId": 1 },
     ]);
     for kind in kinds.as_array().unwrap() {
@@ -95,7 +95,7 @@ fn faults_are_made_and_cleared_by_call() {
             "dev_clear",
             json!([{ "endpoint": "other" }])
         ),
-        12
+        13
     );
 
     let fault = json!([{ "kind": "null", "methods": ["eth_chainId"], "times": 1 }]);

@@ -2,7 +2,7 @@
 
 use alloy_primitives::{U256, keccak256};
 use fencepost_devchain::{COINBASE, GWEI, revert_call};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::world::*;
 
@@ -106,4 +106,38 @@ fn an_estimate_says_what_a_sender_cannot_pay() {
     let call = json!([{ "from": key(9).address(), "to": TO, "value": "0x1" }]);
     let error = fail(&mut chain, MAIN, "eth_estimateGas", call);
     assert_eq!(error["message"], "insufficient funds for transfer");
+}
+
+/// An estimate with a fee is one of what the account can pay, in geth's words.
+#[test]
+fn an_account_that_cannot_pay_is_told_so_by_an_estimate() {
+    let mut chain = chain();
+    let (poor, fee) = (key(7).address(), gwei(1));
+    let balance = U256::from(30_000) * U256::from(fee);
+    chain.set_balance(poor, balance);
+    let mut check = |more: Value, expected: Result<&str, &str>| {
+        let mut call = json!({ "from": poor, "to": TO });
+        let fields = more.as_object().unwrap().clone();
+        call.as_object_mut().unwrap().extend(fields);
+        let told = answer(&mut chain, MAIN, "eth_estimateGas", json!([call]));
+        let told = match told.get("error") {
+            Some(error) => Err(error["message"].as_str().unwrap()),
+            None => Ok(told["result"].as_str().unwrap()),
+        };
+        assert_eq!(told, expected, "{more}");
+    };
+    let hex = |wei: u128| format!("{wei:#x}");
+    let all = format!("{balance:#x}");
+    check(json!({}), Ok("0x5208"));
+    check(json!({ "value": all }), Ok("0x5208"));
+    check(json!({ "maxFeePerGas": hex(fee) }), Ok("0x5208"));
+    check(json!({ "maxFeePerGas": "0x0", "value": all }), Ok("0x5208"));
+    let short = Err("gas required exceeds allowance (15000)");
+    check(json!({ "maxFeePerGas": hex(fee * 2) }), short);
+    check(json!({ "gasPrice": hex(fee * 2) }), short);
+    let none = Err("insufficient funds for transfer");
+    check(json!({ "gasPrice": hex(fee), "value": all }), none);
+    let part = hex(10_000 * fee);
+    let short = Err("gas required exceeds allowance (20000)");
+    check(json!({ "gasPrice": hex(fee), "value": part }), short);
 }

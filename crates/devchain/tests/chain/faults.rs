@@ -266,3 +266,54 @@ fn control_is_never_struck_and_never_counted() {
     let calls: Vec<_> = stats.calls.iter().collect();
     assert_eq!(calls, [(&"eth_chainId", &1), (&"unknown", &2)]);
 }
+
+/// Every block's count and balance, as far back as the endpoint has them.
+#[test]
+fn states_can_be_pruned_and_the_blocks_stay() {
+    let words = |dialect| match dialect {
+        Dialect::Geth => "missing trie node 0x",
+        Dialect::Reth => "state at block #",
+        Dialect::Erigon => "old data not available due to pruning",
+        Dialect::Nethermind => "No state available for block ",
+        Dialect::Besu => "World state unavailable",
+        Dialect::Anvil => "historical state 0x",
+    };
+    for dialect in fencepost_devchain::DIALECTS {
+        let mut chain = with(Fault::new(FaultKind::Pruned(2)));
+        chain.set_dialect(MAIN, dialect).unwrap();
+        for nonce in 0..5 {
+            send(&mut chain, &tx(0, nonce)).unwrap();
+            mine(&mut chain);
+        }
+        let methods = ["eth_getTransactionCount", "eth_getBalance", "eth_getCode"];
+        for method in methods {
+            for at in 0..3 {
+                let params = json!([key(0).address(), format!("{at:#x}")]);
+                let error = fail(&mut chain, MAIN, method, params.clone());
+                let message = error["message"].as_str().unwrap();
+                assert!(message.starts_with(words(dialect)), "{message}");
+                ask(&mut chain, OTHER, method, params);
+            }
+        }
+        let count = |chain: &mut Devchain, at: Value| {
+            let params = json!([key(0).address(), at]);
+            ask(chain, MAIN, "eth_getTransactionCount", params)
+        };
+        for at in 3..=5 {
+            let hex = format!("{at:#x}");
+            assert_eq!(count(&mut chain, json!(hex)), json!(hex));
+        }
+        assert_eq!(count(&mut chain, json!("latest")), "0x5");
+        assert_eq!(count(&mut chain, json!("pending")), "0x5");
+        let first = ask(
+            &mut chain,
+            MAIN,
+            "eth_getBlockByNumber",
+            json!(["0x1", true]),
+        );
+        let sent = &first["transactions"][0];
+        let expected = (json!(key(0).address()), json!(tx(0, 0).hash()));
+        assert_eq!((&sent["from"], &sent["hash"]), (&expected.0, &expected.1));
+        assert_eq!(sent["nonce"], "0x0");
+    }
+}

@@ -7,6 +7,7 @@ mod admission;
 mod mining;
 mod execution;
 mod reorg;
+mod rivals;
 mod replay;
 mod views;
 mod faults;

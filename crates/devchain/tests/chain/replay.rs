@@ -74,6 +74,7 @@ fn run(chain: &mut Devchain, step: &Step) {
                 txs,
                 only,
                 order,
+                ..Plan::default()
             }));
         }
         Step::Switch(branch) => drop(chain.switch_to(BranchId(*branch))),
