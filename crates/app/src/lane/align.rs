@@ -179,6 +179,9 @@ impl Worker {
         let Some(cursor) = self.cursor(lane, held).await? else {
             return Ok(());
         };
+        if count.unanimous {
+            self.drop_free(held, count.highest.min(cursor)).await;
+        }
         let has_history = count.highest > cursor && self.has_history(lane, cursor).await?;
         match align(cursor, count, has_history, self.node.settings.max_jump) {
             Alignment::Keep => self.aligned(held, cursor, now, Answer::Given),

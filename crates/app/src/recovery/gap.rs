@@ -139,7 +139,7 @@ fn first_above(track: &Track, gap: Nonce) -> Option<Nonce> {
     (news && entry.busy == Busy::No).then_some(nonce)
 }
 
-fn named(gaps: &Gaps) -> String {
+pub(super) fn named(gaps: &Gaps) -> String {
     let few = gaps.nonces.iter().take(NAMED_MAX);
     let few: Vec<String> = few.map(|nonce| nonce.get().to_string()).collect();
     let more = if gaps.nonces.len() > NAMED_MAX {

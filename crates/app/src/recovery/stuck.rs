@@ -7,6 +7,7 @@ use fencepost_domain::ids::{LaneId, Nonce};
 use fencepost_domain::state::Why;
 use fencepost_domain::transition::Input;
 
+use super::gap::named;
 use crate::lane::entry::Busy;
 use crate::lane::moves::Then;
 use crate::lane::track::{Front, Track};
@@ -86,7 +87,11 @@ impl Worker {
         let lent = track.lent().next().map(|(nonce, entry)| (nonce, entry.tx));
         let lent = lent.filter(|(nonce, _)| *nonce < front.nonce);
         let refused = track.get(front.nonce).is_some_and(|entry| entry.refused);
+        let gaps = track.gaps.as_ref();
+        let gaps = gaps.filter(|gaps| gaps.nonces.first().is_some_and(|gap| *gap < front.nonce));
         let (why, text) = match lent {
+            // Whoever has its payload replaced for that would lose it for nothing.
+            _ if gaps.is_some() => (Why::Gap, gaps.map(named).unwrap_or_default()),
             Some((nonce, tx)) => {
                 let text = format!("nonce {nonce} below it is lent out as {tx}");
                 (Why::NoReceipt, text)

@@ -1,6 +1,7 @@
 //! Nonces that nobody holds: found, told, and filled only when somebody says so.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use fencepost_app::lifecycle::accept::Verdict;
@@ -12,15 +13,19 @@ use fencepost_domain::ids::Nonce;
 use super::life::{Life, seconds, transfer};
 use super::nodes::{Member, accepted, unnamed};
 
-/// A key that will not sign one nonce for its payload.
+/// A key that signs nothing until it may, and then not one nonce for its payload.
 struct Picky {
     key: Arc<dyn Signer>,
     nonce: u64,
+    may: AtomicBool,
 }
 
 #[async_trait]
 impl Signer for Picky {
     async fn sign(&self, account: Address, tx: &Unsigned) -> Result<Signed, Unsignable> {
+        if !self.may.load(Ordering::Relaxed) {
+            return Err(Unsignable::Unusable("not yet".to_owned()));
+        }
         let is_payload = tx.to != Some(account);
         if tx.nonce.get() == self.nonce && is_payload {
             return Err(Unsignable::Refused("not this one".to_owned()));
@@ -32,9 +37,15 @@ impl Signer for Picky {
 /// Fifty transactions, of which the one in the middle is rejected and gives its nonce back.
 async fn with_gap(life: &mut Life) -> (Member, Vec<Record>) {
     let key = life.world.signer.clone().unwrap();
-    life.world.signer = Some(Arc::new(Picky { key, nonce: 25 }));
+    let picky = Arc::new(Picky {
+        key,
+        nonce: 25,
+        may: AtomicBool::new(false),
+    });
+    life.world.signer = Some(Arc::clone(&picky) as Arc<dyn Signer>);
     let node = life.world.node("a").await;
     let rows = life.send(&node, life.lanes[0], 50).await;
+    picky.may.store(true, Ordering::Relaxed);
     life.until_state(&rows[25], "FAILED_FINAL/REJECTED").await;
     (node, rows)
 }

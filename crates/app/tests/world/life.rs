@@ -234,6 +234,10 @@ impl Life {
         assert_eq!(seqs, (1..=len).collect::<Vec<_>>());
         for lane in &self.lanes {
             for row in self.world.rows(*lane).await {
+                // A nonce that was given back ended nothing.
+                if matches!(row.state, State::Recyclable(_)) {
+                    continue;
+                }
                 let last = feed.iter().rev().find(|told| told.tx == row.tx).unwrap();
                 assert_eq!(last.state, row.state.name());
             }

@@ -64,6 +64,16 @@ impl Peers for Wires {
         let answer = tokio::time::timeout(within, node.settle(pending)).await;
         answer.map_err(|silence| Unforwarded::Unanswered(silence.into()))
     }
+
+    async fn nudge(&self, url: &str, lane: Lane, _: Duration) -> Result<(), Unforwarded> {
+        let node = self.0.lock().unwrap().get(url).cloned();
+        let Some(node) = node else {
+            return Err(Unforwarded::NotSent("no such node".into()));
+        };
+        let seat = node.directory().seat(lane).unwrap();
+        node.look_at(seat);
+        Ok(())
+    }
 }
 
 /// What they share.

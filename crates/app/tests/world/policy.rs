@@ -20,8 +20,11 @@ struct Asked {
     advice: Option<Advice>,
 }
 
+/// The policy of a node; tests keep what it has seen.
+struct Ask(Arc<Asked>);
+
 #[async_trait]
-impl Policy for Arc<Asked> {
+impl Policy for Ask {
     fn name(&self) -> &'static str {
         "test"
     }
@@ -31,11 +34,11 @@ impl Policy for Arc<Asked> {
     }
 
     async fn decide(&self, plight: &Plight) -> Advice {
-        self.told.lock().unwrap().push(plight.clone());
-        seconds(self.takes).await;
-        self.answers.fetch_add(1, Ordering::Relaxed);
+        self.0.told.lock().unwrap().push(plight.clone());
+        seconds(self.0.takes).await;
+        self.0.answers.fetch_add(1, Ordering::Relaxed);
         let noop = || Advice::noop("let it be");
-        self.advice.clone().unwrap_or_else(noop)
+        self.0.advice.clone().unwrap_or_else(noop)
     }
 }
 
@@ -51,7 +54,7 @@ fn advice(action: Action, fees: Option<SignedFees>) -> Option<Advice> {
 async fn it_is_told_all_that_is_known_and_asked_again_only_in_the_next_round() {
     let mut life = Life::careful(1).await;
     let asked = Arc::new(Asked::default());
-    life.policy(Arc::clone(&asked));
+    life.policy(Ask(Arc::clone(&asked)));
     let node = life.world.node("a").await;
     let lane = life.lanes[0];
     life.cost(100);
@@ -87,7 +90,7 @@ async fn a_round_is_asked_once_even_if_its_leader_dies_before_the_answer() {
         advice: advice(Action::Replace, None),
         ..Asked::default()
     });
-    life.policy(Arc::clone(&asked));
+    life.policy(Ask(Arc::clone(&asked)));
     let node = life.world.node("a").await;
     life.cost(100);
     let head = accepted(node.ask(life.lanes[0], capped(10)).await);
@@ -130,7 +133,7 @@ async fn fees_that_nobody_may_sign_are_no_decision() {
             advice: advice(Action::Replace, Some(fees)),
             ..Asked::default()
         });
-        life.policy(Arc::clone(&asked));
+        life.policy(Ask(Arc::clone(&asked)));
         let node = life.world.node("a").await;
         life.cost(100);
         let head = accepted(node.ask(life.lanes[0], capped(10)).await);
@@ -154,7 +157,7 @@ async fn fees_that_nobody_may_sign_are_no_decision() {
 async fn nobody_is_asked_about_one_that_waits_for_the_holder_of_a_lower_nonce() {
     let mut life = Life::careful(1).await;
     let asked = Arc::new(Asked::default());
-    life.policy(Arc::clone(&asked));
+    life.policy(Ask(Arc::clone(&asked)));
     let node = life.world.node("a").await;
     let lane = life.lanes[0];
     super::loans::lend(&node, lane, 300).await;

@@ -1,5 +1,7 @@
 //! What does not move is told, once and with its reason, and still ends when the chain lets it.
 
+use std::time::Duration;
+
 use fencepost_app::ports::Action;
 use fencepost_devchain::{FaultKind, Rejection};
 
@@ -120,7 +122,8 @@ async fn bytes_that_all_nodes_refuse_for_too_long_are_told_as_refused_and_end_wh
 /// After a takeover the next head has not waited as long as it has been sent.
 #[tokio::test(start_paused = true)]
 async fn one_that_has_just_become_the_head_is_not_stuck_for_the_time_it_waited_behind_another() {
-    let life = Life::careful(1).await;
+    let mut life = Life::careful(1).await;
+    life.world.settings.stuck.age = Duration::from_secs(25);
     let node = life.world.node("a").await;
     let lane = life.lanes[0];
     life.cost(100);
