@@ -58,6 +58,7 @@ fn main() -> ExitCode {
         Command::Config(command) => told(asked(inspect::config(&command, &environment))),
         Command::Tx(command) => told(asked(client::tx::run(command, &environment))),
         Command::Signers(command) => told(asked(client::signers::run(command, &environment))),
+        Command::Nonces(command) => told(asked(client::nonces::run(command, &environment))),
         Command::Completions(command) => {
             told(asked(client::completions::run(command, &environment)))
         }
