@@ -20,6 +20,8 @@ mod inspect;
 mod client;
 mod output;
 mod failure;
+#[cfg(test)]
+mod runbook;
 
 use std::process::ExitCode;
 

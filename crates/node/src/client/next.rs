@@ -170,6 +170,20 @@ mod tests {
     }
 
     #[test]
+    fn the_pages_show_what_is_printed() {
+        let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations");
+        let mut signer = signer();
+        signer["signer"] = json!("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed");
+        signer["head"]["txId"] = json!("019a8c1e-7d40-7b3a-9d55-0f6a2f1c9e07");
+        for why in fencepost_domain::state::Why::ALL {
+            let name = why.word().to_lowercase().replace('_', "-");
+            let page = std::fs::read_to_string(format!("{docs}/{name}.md")).unwrap();
+            let line = format!("\nnext: {}\n", stuck(&signer, why.word()));
+            assert!(page.contains(&line), "{name}.md lacks {line}");
+        }
+    }
+
+    #[test]
     fn what_holds_the_lane_comes_before_its_head() {
         let held = |reason: &str, expected: &str| {
             check(
