@@ -5,6 +5,8 @@ pub(crate) mod dev;
 pub(crate) mod demo;
 pub(crate) mod tx;
 pub(crate) mod signers;
+pub(crate) mod nonces;
+pub(crate) mod audit;
 pub(crate) mod completions;
 #[cfg(test)]
 mod tests;
@@ -56,9 +58,12 @@ pub(crate) enum Command {
     /// Send transactions and see what became of them.
     #[command(subcommand)]
     Tx(tx::TxCommand),
-    /// See the addresses that are sent from, stop and resume them.
+    /// See the addresses that are sent from, and set right what is wrong with them.
     #[command(subcommand)]
     Signers(signers::SignersCommand),
+    /// Borrow nonces, to sign and send by yourself.
+    #[command(subcommand)]
+    Nonces(nonces::NoncesCommand),
     /// Read the feed of completed transactions.
     #[command(subcommand)]
     Completions(completions::CompletionsCommand),

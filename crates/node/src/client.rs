@@ -2,7 +2,12 @@
 
 pub(crate) mod tx;
 pub(crate) mod signers;
+pub(crate) mod nonces;
 pub(crate) mod completions;
+mod remedies;
+mod reconcile;
+mod audit;
+mod next;
 mod again;
 mod refusal;
 mod table;
@@ -14,7 +19,7 @@ use reqwest::header::RETRY_AFTER;
 use reqwest::redirect::Policy;
 use reqwest::{Method, RequestBuilder, StatusCode};
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use url::Url;
 
 use crate::cli::{API_KEY, Remote};
@@ -138,6 +143,14 @@ fn key(remote: &Remote, environment: &Environment) -> Result<Option<SecretString
             "--key-env {name}: the variable is not set"
         ))),
     }
+}
+
+/// An object of what is there: a field that is null is not one that is absent.
+fn given<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
+    let present = fields
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    Value::Object(present.collect::<Map<_, _>>())
 }
 
 /// An answer as a value.

@@ -16,6 +16,7 @@ mod signer;
 mod signing;
 mod flow;
 mod sending;
+mod stuck;
 pub(crate) mod serving;
 
 #[cfg(test)]
@@ -34,6 +35,7 @@ use section::{Findings, Section};
 use serving::{Seen, Serving};
 use signer::Signer;
 use store::{Place, Store};
+use stuck::Wanted;
 
 /// A configuration without mistakes.
 pub(crate) struct Config {
@@ -111,6 +113,7 @@ struct Draft {
     chains: Vec<Option<Chain>>,
     signers: Vec<Signer>,
     settings: Settings,
+    policy: Wanted,
     keys_file: String,
 }
 
@@ -125,6 +128,11 @@ impl Draft {
         let signers = from.each("signer", |from| Signer::read(from, &chains));
         signer::check(from, &signers, &chains);
         sending::read(from, &mut settings);
+        let stuck = from.section("stuck", |from| stuck::read(from, settings.stuck));
+        settings.stuck = stuck.after;
+        settings.lending = from.section("reservation", |from| {
+            sending::lending(from, settings.lending)
+        });
         let keys_file = from.section("auth", |from| from.text("keys_file", String::new()));
         let draft = Self {
             node,
@@ -132,6 +140,7 @@ impl Draft {
             chains,
             signers,
             settings,
+            policy: stuck.policy,
             keys_file,
         };
         draft.warn(from);
@@ -169,6 +178,7 @@ impl Draft {
             chains: self.chains.iter().flatten().collect(),
             signers: &self.signers,
             settings: &self.settings,
+            policy: &self.policy,
             keys_file: (!self.keys_file.is_empty()).then(|| Path::new(&self.keys_file)),
         }
     }

@@ -20,6 +20,8 @@ mod inspect;
 mod client;
 mod output;
 mod failure;
+#[cfg(test)]
+mod runbook;
 
 use std::process::ExitCode;
 
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
         Command::Config(command) => told(asked(inspect::config(&command, &environment))),
         Command::Tx(command) => told(asked(client::tx::run(command, &environment))),
         Command::Signers(command) => told(asked(client::signers::run(command, &environment))),
+        Command::Nonces(command) => told(asked(client::nonces::run(command, &environment))),
         Command::Completions(command) => {
             told(asked(client::completions::run(command, &environment)))
         }

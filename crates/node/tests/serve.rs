@@ -8,4 +8,5 @@ mod serve {
     mod together;
     mod metrics;
     mod client;
+    mod heard;
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, Subcommand};
 
 use super::Remote;
+use super::audit::Why;
 
 /// What can be done with transactions.
 #[derive(Subcommand)]
@@ -23,6 +24,15 @@ pub(crate) enum TxCommand {
     /// Prints each event as it happens. Exits with 0 when it was confirmed (or a reservation was
     /// used), with 1 when it ended otherwise or not within --timeout.
     Watch(Watch),
+    /// Do something about a transaction that does not move.
+    ///
+    /// RESUBMIT sends the newest bytes again. REPLACE signs the same payload with higher fees. CANCEL and
+    /// PLACEHOLDER sign a transfer of nothing to the signer itself in its place; PLACEHOLDER on one that is
+    /// STUCK/GAP fills the nonces below it. All that was ever signed for the nonce is followed, and whichever
+    /// is mined decides. The lane's leader does it; what came of it is in `tx remedies`.
+    Remedy(Box<Remedy>),
+    /// List what was done about a transaction: by whom, why, and what came of it.
+    Remedies(Remedies),
 }
 
 /// A transaction to be sent.
@@ -127,6 +137,38 @@ pub(crate) struct Watch {
     /// Give up after this time, such as 5m; left out to follow for ever.
     #[arg(long, value_parser = humantime::parse_duration)]
     pub(crate) timeout: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) remote: Remote,
+}
+
+/// What is done to which transaction.
+#[derive(Args)]
+pub(crate) struct Remedy {
+    /// The transaction's id.
+    pub(crate) tx_id: String,
+    /// What is done: RESUBMIT, REPLACE, CANCEL or PLACEHOLDER.
+    #[arg(long, ignore_case = true, value_parser = ["RESUBMIT", "REPLACE", "CANCEL", "PLACEHOLDER"])]
+    pub(crate) action: String,
+    /// Wei per gas, for a legacy transaction; left out for the smallest increase that nodes take.
+    #[arg(long, value_name = "WEI", conflicts_with_all = ["max_fee_per_gas", "max_priority_fee_per_gas"])]
+    pub(crate) gas_price: Option<String>,
+    /// The most to pay, in wei per gas; left out for the smallest increase that nodes take.
+    #[arg(long, value_name = "WEI", requires = "max_priority_fee_per_gas")]
+    pub(crate) max_fee_per_gas: Option<String>,
+    /// The tip, in wei per gas.
+    #[arg(long, value_name = "WEI", requires = "max_fee_per_gas")]
+    pub(crate) max_priority_fee_per_gas: Option<String>,
+    #[command(flatten)]
+    pub(crate) why: Why,
+    #[command(flatten)]
+    pub(crate) remote: Remote,
+}
+
+/// Whose remedies.
+#[derive(Args)]
+pub(crate) struct Remedies {
+    /// The transaction's id.
+    pub(crate) tx_id: String,
     #[command(flatten)]
     pub(crate) remote: Remote,
 }

@@ -1,10 +1,12 @@
 //! `fencepost signers …`, asked of a node.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::table::{Column, card, lines};
-use super::{Client, read};
-use crate::cli::signers::{Change, SignersCommand};
+use super::audit::Told;
+use super::reconcile::reconcile;
+use super::table::{Column, card, lines, page};
+use super::{Client, given, next, read, tx};
+use crate::cli::signers::{Audit, Change, Placeholder, SignersCommand};
 use crate::config::environment::Environment;
 use crate::failure::Failure;
 
@@ -41,7 +43,16 @@ const ALONE: &[Column] = &[
     ("head's nonce", "head.nonce"),
     ("head's state", "head.state"),
     ("head's subState", "head.subState"),
-    ("why", "head.why"),
+];
+
+const ACTS: &[Column] = &[
+    ("id", "id"),
+    ("at", "at"),
+    ("action", "action"),
+    ("by", "by"),
+    ("reason", "reason"),
+    ("beforeAfter", "beforeAfter"),
+    ("audit", "audit"),
 ];
 
 /// Does what the command says.
@@ -58,11 +69,27 @@ pub(crate) async fn run(command: SignersCommand, environment: &Environment) -> R
             let body = client
                 .get(&["signers", &which.signer], &[("chain", which.chain)])
                 .await?;
-            client.show(&body, |signer| card(ALONE, signer))
+            client.show(&body, shown)
         }
         SignersCommand::Pause(change) => self::change("pause", change, environment).await,
         SignersCommand::Resume(change) => self::change("resume", change, environment).await,
+        SignersCommand::Reconcile(asked) => {
+            let client = Client::new(&asked.change.which.remote, environment)?;
+            reconcile(&client, asked).await
+        }
+        SignersCommand::Placeholder(asked) => {
+            let client = Client::new(&asked.change.which.remote, environment)?;
+            fill(&client, asked).await
+        }
+        SignersCommand::Audit(asked) => {
+            acts(&Client::new(&asked.which.remote, environment)?, asked).await
+        }
     }
+}
+
+/// A signer, with why it stands where it stands and what to do as the last lines.
+fn shown(signer: &Value) -> String {
+    format!("{}\n{}", card(ALONE, signer), next::lines(signer))
 }
 
 /// Every signer, page by page.
@@ -83,13 +110,41 @@ async fn all(client: &Client) -> Result<Vec<Value>, Failure> {
 
 async fn change(verb: &str, change: Change, environment: &Environment) -> Result<(), Failure> {
     let client = Client::new(&change.which.remote, environment)?;
-    let mut body = Map::from_iter([("reason".to_owned(), Value::String(change.reason))]);
-    if let Some(chain) = change.which.chain {
-        body.insert("chain".to_owned(), Value::String(chain));
-    }
+    let told = Told::of(change.why)?;
+    let body = given([
+        ("chain", change.which.chain.map(Value::String)),
+        ("reason", Some(told.reason)),
+        ("audit", told.audit),
+    ]);
     let path = ["signers", &change.which.signer, verb];
-    let answer = client.post(&path, &Value::Object(body)).await?;
-    client.show(&answer, |signer| card(ALONE, signer))
+    let answer = client.post(&path, &body).await?;
+    client.show(&answer, shown)
+}
+
+/// Has a nonce filled; the answer is the transaction that holds it now.
+async fn fill(client: &Client, asked: Placeholder) -> Result<(), Failure> {
+    let (which, told) = (asked.change.which, Told::of(asked.change.why)?);
+    let body = given([
+        ("chain", which.chain.map(Value::String)),
+        ("nonce", Some(asked.nonce.into())),
+        ("reason", Some(told.reason)),
+        ("audit", told.audit),
+    ]);
+    let path = ["signers", &which.signer, "placeholder"];
+    let answer = client.post(&path, &body).await?;
+    client.show(&answer, |filled| card(tx::ALONE, filled))
+}
+
+/// Shows what was done to a signer.
+async fn acts(client: &Client, asked: Audit) -> Result<(), Failure> {
+    let query = [
+        ("chain", asked.which.chain),
+        ("limit", Some(asked.limit.to_string())),
+        ("cursor", asked.cursor),
+    ];
+    let path = ["signers", &asked.which.signer, "audit"];
+    let answer = client.get(&path, &query).await?;
+    client.show(&answer, |found| page(ACTS, "acts", found))
 }
 
 #[cfg(test)]

@@ -16,6 +16,16 @@ pub(super) fn lines(columns: &[Column], items: &[Value]) -> String {
     table.to_string()
 }
 
+/// The items of a page, and how to go on.
+pub(super) fn page(columns: &[Column], field: &str, page: &Value) -> String {
+    let items = page[field].as_array().map(Vec::as_slice);
+    let table = lines(columns, items.unwrap_or_default());
+    match page["nextCursor"].as_str() {
+        None => table,
+        Some(cursor) => format!("{table}\nmore: --cursor {}", plain(cursor)),
+    }
+}
+
 /// One line for each field of one item.
 pub(super) fn card(columns: &[Column], item: &Value) -> String {
     let mut table = empty();

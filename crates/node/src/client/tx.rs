@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::again::until_answered;
-use super::table::{Column, card, cell, lines};
-use super::{Client, read};
+use super::table::{Column, card, cell, page};
+use super::{Client, given, read, remedies};
 use crate::cli::tx::{Get, List, Send, TxCommand, Watch};
 use crate::config::environment::Environment;
 use crate::failure::Failure;
@@ -33,7 +33,7 @@ const IN_LIST: &[Column] = &[
     ("createdAt", "createdAt"),
 ];
 
-const ALONE: &[Column] = &[
+pub(super) const ALONE: &[Column] = &[
     ("txId", "txId"),
     ("kind", "kind"),
     ("chain", "chain"),
@@ -68,8 +68,16 @@ pub(crate) async fn run(command: TxCommand, environment: &Environment) -> Result
             let body = find(&client, get).await?;
             client.show(&body, |tx| card(ALONE, tx))
         }
-        TxCommand::List(list) => page(&Client::new(&list.remote, environment)?, list).await,
+        TxCommand::List(which) => list(&Client::new(&which.remote, environment)?, which).await,
         TxCommand::Watch(watch) => follow(&Client::new(&watch.remote, environment)?, &watch).await,
+        TxCommand::Remedy(remedy) => {
+            let client = Client::new(&remedy.remote, environment)?;
+            let body = remedies::ask(&client, *remedy).await?;
+            client.show(&body, |tx| card(ALONE, tx))
+        }
+        TxCommand::Remedies(of) => {
+            remedies::list(&Client::new(&of.remote, environment)?, &of).await
+        }
     }
 }
 
@@ -95,14 +103,6 @@ fn request(send: Send) -> Value {
     ])
 }
 
-/// An object of what is there: a field that is null is not one that is absent.
-fn given<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
-    let present = fields
-        .into_iter()
-        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
-    Value::Object(present.collect::<Map<_, _>>())
-}
-
 async fn find(client: &Client, get: Get) -> Result<String, Failure> {
     if let Some(tx_id) = &get.tx_id {
         return client.get(&["tx", tx_id], &[]).await;
@@ -124,26 +124,16 @@ async fn find(client: &Client, get: Get) -> Result<String, Failure> {
     client.get(&["tx", route], &query).await
 }
 
-async fn page(client: &Client, list: List) -> Result<(), Failure> {
+async fn list(client: &Client, which: List) -> Result<(), Failure> {
     let query = [
-        ("signer", list.signer),
-        ("chain", list.chain),
-        ("state", list.state),
-        ("limit", Some(list.limit.to_string())),
-        ("cursor", list.cursor),
+        ("signer", which.signer),
+        ("chain", which.chain),
+        ("state", which.state),
+        ("limit", Some(which.limit.to_string())),
+        ("cursor", which.cursor),
     ];
     let body = client.get(&["tx"], &query).await?;
-    client.show(&body, |page| {
-        let items = page["transactions"]
-            .as_array()
-            .map(Vec::as_slice)
-            .unwrap_or_default();
-        let table = lines(IN_LIST, items);
-        match page["nextCursor"].as_str() {
-            Some(cursor) => format!("{table}\nmore: --cursor {cursor}"),
-            None => table,
-        }
-    })
+    client.show(&body, |found| page(IN_LIST, "transactions", found))
 }
 
 async fn follow(client: &Client, watch: &Watch) -> Result<(), Failure> {

@@ -18,7 +18,7 @@ const POLL: (Duration, Duration) = (Duration::from_millis(10), Duration::from_ho
 /// No chain is reorganised deeper.
 const CONFIRMATIONS_MAX: u64 = 100_000;
 /// Nodes refuse a replacement that pays less than a tenth more; ten times more is a mistake.
-const BUMP_PERCENT: (u64, u64) = (10, 1_000);
+pub(super) const BUMP_PERCENT: (u64, u64) = (10, 1_000);
 
 /// A chain we send on.
 pub(crate) struct Chain {
@@ -28,6 +28,8 @@ pub(crate) struct Chain {
     pub(crate) poll_interval: Duration,
     pub(crate) finality: Rule,
     pub(crate) ceilings: Ceilings,
+    /// How much more a replacement pays.
+    pub(crate) bump_percent: u32,
 }
 
 impl Chain {
@@ -41,7 +43,7 @@ impl Chain {
         let rpc = endpoints(from);
         let poll_interval = from.duration("poll_interval", Duration::from_secs(1), POLL.0..=POLL.1);
         let finality = from.section("finality", finality);
-        let ceilings = from.section("fees", ceilings);
+        let (ceilings, bump_percent) = from.section("fees", fees);
         let name = name?;
         if let Err(why) = nameable(&name) {
             from.refuse("name", why);
@@ -55,6 +57,7 @@ impl Chain {
             poll_interval,
             finality,
             ceilings,
+            bump_percent,
         })
     }
 }
@@ -99,11 +102,11 @@ impl Text for Wakeup {
     }
 }
 
-fn ceilings(from: &mut Section<'_>) -> Ceilings {
+fn fees(from: &mut Section<'_>) -> (Ceilings, u32) {
     let gwei = |n: u128| Wei(n * 10_u128.pow(9));
     let max_fee = from.text("max_fee_per_gas", gwei(500));
     let tip = from.text("max_priority_fee_per_gas", gwei(50));
-    from.number("bump_percent", 12, BUMP_PERCENT.0..=BUMP_PERCENT.1);
+    let bump_percent = from.number("bump_percent", 12, BUMP_PERCENT.0..=BUMP_PERCENT.1);
     if max_fee.0 == 0 {
         from.refuse("max_fee_per_gas", "must be above 0: nothing could be sent");
     } else if tip > max_fee {
@@ -113,10 +116,11 @@ fn ceilings(from: &mut Section<'_>) -> Ceilings {
             format!("{tip} is above max_fee_per_gas ({cap})"),
         );
     }
-    Ceilings {
+    let ceilings = Ceilings {
         max_fee: max_fee.0,
         max_priority_fee: tip.0,
-    }
+    };
+    (ceilings, u32::try_from(bump_percent).unwrap_or(u32::MAX))
 }
 
 fn nameable(name: &str) -> Result<(), String> {

@@ -1,7 +1,7 @@
 //! Addresses of other services. They often carry a key, in the user part, the path or the query, so
 //! only the host is ever shown.
 
-use url::Url;
+use url::{Host, Url};
 
 use super::value::Text;
 
@@ -17,6 +17,11 @@ impl Endpoint {
         self.0.as_str()
     }
 
+    /// Whether it is this machine's own name for itself.
+    pub(crate) fn is_loopback(&self) -> bool {
+        is_loopback(&self.0)
+    }
+
     /// Whether its scheme is one of these; the reason if not.
     pub(crate) fn speaks(&self, schemes: &[&str]) -> Result<(), String> {
         if schemes.contains(&self.0.scheme()) {
@@ -27,6 +32,16 @@ impl Endpoint {
             self.show(),
             schemes.join(":// or ")
         ))
+    }
+}
+
+/// Whether a URL is this machine's own name for itself.
+pub(super) fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(Host::Ipv6(ip)) => ip.is_loopback(),
+        None => false,
     }
 }
 

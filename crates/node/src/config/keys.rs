@@ -60,13 +60,25 @@ impl Section<'_> {
         usual: Duration,
         bounds: RangeInclusive<Duration>,
     ) -> Duration {
-        let given = self.text(name, usual);
+        self.optional_duration(name, bounds).unwrap_or_else(|| {
+            self.show(name, Value::String(usual.show()));
+            usual
+        })
+    }
+
+    /// A duration within bounds, where it is given.
+    pub(crate) fn optional_duration(
+        &mut self,
+        name: &'static str,
+        bounds: RangeInclusive<Duration>,
+    ) -> Option<Duration> {
+        let given: Duration = self.optional(name)?;
         if bounds.contains(&given) {
-            return given;
+            return Some(given);
         }
         let (least, most) = (bounds.start().show(), bounds.end().show());
         self.refuse(name, format!("{} must be {least} to {most}", given.show()));
-        usual
+        None
     }
 
     /// A whole number within bounds.

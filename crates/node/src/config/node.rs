@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use fencepost_app::ports::check::URL_BYTES_MAX;
 use fencepost_domain::ids::NodeId;
-use url::{Host, Url};
+use url::Url;
 
+use super::endpoint::is_loopback;
 use super::section::Section;
 use super::value::Text;
 
@@ -56,12 +57,7 @@ impl Node {
         let Some(url) = &self.advertise else {
             return self.listen.ip().is_loopback();
         };
-        match Url::parse(url).ok().as_ref().and_then(Url::host) {
-            Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-            Some(Host::Ipv4(ip)) => ip.is_loopback(),
-            Some(Host::Ipv6(ip)) => ip.is_loopback(),
-            None => false,
-        }
+        Url::parse(url).is_ok_and(|url| is_loopback(&url))
     }
 }
 

@@ -2,7 +2,9 @@
 //! there, keys for callers from elsewhere.
 
 use std::path::Path;
+use std::time::Duration;
 
+use fencepost_app::recovery::rules::Rule;
 use fencepost_app::settings::Settings;
 use fencepost_domain::Address;
 use fencepost_domain::ids::ChainId;
@@ -15,6 +17,7 @@ use super::node::Node;
 use super::problem::Problem;
 use super::signer::{Place, Signer};
 use super::signing as keys;
+use super::stuck::Wanted;
 
 /// Shorter secrets can be guessed.
 const SECRET_BYTES_MIN: usize = 16;
@@ -27,6 +30,23 @@ pub(crate) struct Serving {
     pub(crate) keys: Option<Vec<KeySpec>>,
     pub(crate) access: Access,
     pub(crate) cluster: Option<Secret>,
+    /// Who decides about stuck transactions.
+    pub(crate) policy: StuckPolicy,
+}
+
+/// Who decides about stuck transactions, with all that it needs.
+pub(crate) enum StuckPolicy {
+    /// Nobody.
+    Noop,
+    /// The first rule that fits.
+    Rules(Vec<Rule>),
+    /// Whoever answers there.
+    Http {
+        url: String,
+        timeout: Duration,
+        /// What questions are signed with.
+        secret: Option<Secret>,
+    },
 }
 
 /// A `[[signer]]`, before its key was opened.
@@ -43,6 +63,7 @@ pub(crate) struct Seen<'a> {
     pub(super) chains: Vec<&'a Chain>,
     pub(super) signers: &'a [Signer],
     pub(super) settings: &'a Settings,
+    pub(super) policy: &'a Wanted,
     pub(super) keys_file: Option<&'a Path>,
 }
 
@@ -68,13 +89,16 @@ impl Serving {
         if !needs {
             nameless(config, problems);
         }
-        let cluster = cluster(config.node?, environment, problems);
+        let policy = policy(config.policy, environment, problems);
+        let name = config.node?.cluster_secret_env.as_deref();
+        let cluster = secret("node.cluster_secret_env", name, environment, problems);
         let access = access(config.node?, config.keys_file, problems);
         Some(Self {
             senders,
             keys,
             access: access?,
             cluster,
+            policy,
         })
     }
 }
@@ -104,8 +128,29 @@ fn nameless(config: &Seen<'_>, problems: &mut Vec<Problem>) {
     }
 }
 
-fn cluster(node: &Node, environment: &Environment, problems: &mut Vec<Problem>) -> Option<Secret> {
-    let name = node.cluster_secret_env.as_deref()?;
+fn policy(wanted: &Wanted, environment: &Environment, problems: &mut Vec<Problem>) -> StuckPolicy {
+    match wanted {
+        Wanted::Noop => StuckPolicy::Noop,
+        Wanted::Rules(rules) => StuckPolicy::Rules(rules.clone()),
+        Wanted::Http(asked) => {
+            let name = asked.secret_env.as_deref();
+            StuckPolicy::Http {
+                url: asked.url.clone(),
+                timeout: asked.timeout,
+                secret: secret("stuck.http.secret_env", name, environment, problems),
+            }
+        }
+    }
+}
+
+/// What a variable that `key` names holds; none where it names none.
+fn secret(
+    key: &str,
+    name: Option<&str>,
+    environment: &Environment,
+    problems: &mut Vec<Problem>,
+) -> Option<Secret> {
+    let name = name?;
     let why = match environment.get(name) {
         None => format!("the variable {name} is not set"),
         Some(secret) if secret.len() < SECRET_BYTES_MIN => {
@@ -113,7 +158,7 @@ fn cluster(node: &Node, environment: &Environment, problems: &mut Vec<Problem>) 
         }
         Some(secret) => return Some(Secret::new(secret.to_owned())),
     };
-    problems.push(Problem::new("node.cluster_secret_env", why));
+    problems.push(Problem::new(key, why));
     None
 }
 

@@ -5,6 +5,7 @@ mod overrides;
 mod printing;
 mod default_file;
 mod servable;
+mod care;
 
 use super::Config;
 use super::environment::Environment;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::process::{Home, SIGNER, client, run};
 use anyhow::{Result, ensure};
+use fencepost_devchain::{Config, Devchain, EndpointId, Server, ServerConfig, Shared};
 use serde_json::json;
 
 #[tokio::test]
@@ -77,6 +78,24 @@ async fn a_node_outlives_whoever_reads_its_log() -> Result<()> {
     // Leading a lane is logged.
     let request = json!({ "signer": SIGNER, "payload": { "to": SIGNER, "value": "1" } });
     assert_eq!(node.post(&request).await?["nonce"], 0);
+    node.signal("TERM")?;
+    assert_eq!(node.ended().await?.code(), Some(0));
+    Ok(())
+}
+
+/// It signs nothing, but what others send with its nonces is followed.
+#[tokio::test]
+async fn a_node_that_only_watches_its_signers_starts_and_follows_its_chain() -> Result<()> {
+    let chain = Devchain::new(Config {
+        chain_id: 1,
+        ..Config::default()
+    });
+    let server = Server::start(Shared::new(chain), ServerConfig::default()).await?;
+    let home = Home::asking(&server.url(EndpointId(0)))?;
+    let mut node = home.serve().await?;
+    node.until_meter("fencepost_rpc_head_lag_blocks{").await?;
+    let signer = node.get(&format!("/api/v1/signers/{SIGNER}")).await?;
+    assert_eq!(signer["chainLatest"], 0, "{signer}");
     node.signal("TERM")?;
     assert_eq!(node.ended().await?.code(), Some(0));
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::process::{Home, SIGNER};
+use super::process::{Home, KEYED};
 use anyhow::Result;
 use fencepost_devchain::{Config, Devchain, EndpointId, Server, ServerConfig, Shared};
 use serde_json::json;
@@ -84,13 +84,15 @@ async fn the_page_has_every_metric_and_no_other() -> Result<()> {
         ..Config::default()
     });
     let server = Server::start(Shared::new(chain), ServerConfig::default()).await?;
-    let home = Home::asking(&server.url(EndpointId(0)))?;
+    let home = Home::signing(&server.url(EndpointId(0)))?;
     let node = home.serve().await?;
-    let request = json!({ "signer": SIGNER, "payload": { "to": SIGNER, "value": "1" } });
+    let request = json!({ "signer": KEYED, "payload": { "to": KEYED, "value": "1" } });
     node.post(&request).await?;
     // The gauges about all lanes are taken beside the requests.
     node.until_meter("fencepost_pending_depth{chain=\"main\"}")
         .await?;
+    // What signers have is asked for now and then.
+    node.until_meter("fencepost_signer_balance_wei{").await?;
     // Once the chain's head was read.
     let metrics = node.until_meter("fencepost_rpc_head_lag_blocks{").await?;
     assert_eq!(exposed(&metrics), documented());

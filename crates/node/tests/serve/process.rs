@@ -11,6 +11,8 @@ use tokio::process::{Child, ChildStderr, Command};
 use tokio::time::timeout;
 
 pub(crate) const SIGNER: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
+/// A signer whose key nodes here have in their environment.
+pub(crate) const KEYED: &str = "0x1a642f0E3c3aF545E7AcBD38b07251B3990914F1";
 
 fn fencepost(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fencepost"));
@@ -66,12 +68,21 @@ impl Home {
         Ok(home)
     }
 
-    /// With a store in it, and a chain that is asked.
+    /// With a store in it, and a chain that is asked. Its signer is only watched.
     pub(crate) fn asking(rpc: &str) -> Result<Self> {
         let home = Self::new()?;
         let text = std::fs::read_to_string(home.config())?;
         let text = text.replace("id = 1", &format!("id = 1, rpc = [\"{rpc}\"]"));
         std::fs::write(home.config(), text)?;
+        Ok(home)
+    }
+
+    /// The same, with a signer that has a key beside it.
+    pub(crate) fn signing(rpc: &str) -> Result<Self> {
+        let home = Self::asking(rpc)?;
+        let text = std::fs::read_to_string(home.config())?;
+        let keyed = format!("signer = [{{ address = \"{KEYED}\", key.env = \"KEYED\" }}, ");
+        std::fs::write(home.config(), text.replace("signer = [", &keyed))?;
         Ok(home)
     }
 
@@ -110,6 +121,7 @@ impl Home {
     pub(crate) async fn serve_with_log(&self) -> Result<(Node, BufReader<ChildStderr>)> {
         let mut child = fencepost(&["serve", "--config", &self.config()])
             .env("FENCEPOST__NODE__LISTEN", "127.0.0.1:0")
+            .env("KEYED", "01".repeat(32))
             .stderr(Stdio::piped())
             .spawn()?;
         let log = child.stderr.take().context("its log")?;

@@ -288,27 +288,6 @@ fn signers_are_on_chains_that_exist_and_on_each_once() {
 }
 
 #[test]
-fn policies_need_what_they_ask() {
-    check(
-        "stuck.policy = 'rules'",
-        &["stuck.rule: at least one [[stuck.rule]] is needed for policy = \"rules\""],
-    );
-    check(
-        "stuck.policy = 'http'",
-        &["stuck.http.url: is needed for policy = \"http\""],
-    );
-    check(
-        "stuck.rule = [{ reasons = ['LATE'], action = 'wait' }]",
-        &[
-            "stuck.rule[0].reasons[0]: \"LATE\" must be one of NO_RECEIPT, REFUSED, NONCE_TAKEN, \
-             GAP, NO_FUNDS, SIGNER_ERROR, REORG_AFTER_FINAL",
-            "stuck.rule[0].action: \"wait\" must be one of \"noop\", \"resubmit\", \"replace\", \
-             \"cancel\", \"placeholder\"",
-        ],
-    );
-}
-
-#[test]
 fn all_mistakes_are_told_at_once() {
     let text = "
         [node]

@@ -5,7 +5,9 @@ use super::{LEAST, parse};
 #[test]
 fn what_is_printed_reads_back_as_the_same() {
     let text = format!(
-        "node.id = 'a'\nlease.duration = '1m'\n{LEAST}fees.max_fee_per_gas = 1500000000
+        "node.id = 'a'\nlease.duration = '1m'\nstuck.policy = 'rules'\nstuck.max_backlog = 7
+         stuck.rule = [{{ reasons = ['GAP'], errors = ['e'], after = '90s', action = 'cancel', rounds = 2 }}]
+         stuck.http.secret_env = 'POLICY'\nreservation.on_expiry = 'hold'\n{LEAST}fees.max_fee_per_gas = 1500000000
          fees.max_priority_fee_per_gas = '7'\nrpc = ['http://127.0.0.1:8545']
          [[signer]]\naddress = '0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed'\nkey.env = 'A'"
     );
@@ -23,6 +25,14 @@ fn what_is_printed_reads_back_as_the_same() {
         "listen = \"127.0.0.1:8700\"",
         "env = \"A\"",
         "chains = [\"main\"]",
+        "max_backlog = 7",
+        "reasons = [\"GAP\"]",
+        "after = \"1m 30s\"",
+        "action = \"cancel\"",
+        "rounds = 2",
+        "secret_env = \"POLICY\"",
+        "on_expiry = \"hold\"",
+        "bump_percent = 12",
     ] {
         assert!(printed.contains(line), "{line} in\n{printed}");
     }
