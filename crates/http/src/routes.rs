@@ -25,7 +25,7 @@ use utoipa_axum::routes;
 use utoipa_swagger_ui::SwaggerUi;
 
 use crate::api::{Api, Served};
-use crate::forward::PATH;
+use crate::forward::{NUDGE_PATH, PATH};
 use crate::limits::Limits;
 use crate::problem::{Code, Problem};
 use crate::{envelope, openapi};
@@ -43,6 +43,7 @@ pub fn router(api: Api) -> Router {
     let not_allowed = async || Problem::new(Code::MethodNotAllowed);
     routes
         .route(PATH, post(internal::tx))
+        .route(NUDGE_PATH, post(internal::nudge))
         .with_state(served)
         .merge(SwaggerUi::new("/docs").url("/openapi.json", document))
         .method_not_allowed_fallback(not_allowed)

@@ -19,5 +19,6 @@ mod api {
     mod description;
     mod fuzz;
     mod forwarding;
+    mod nudging;
     mod serving;
 }

@@ -64,6 +64,17 @@ impl Peers for Wires {
         let answer = tokio::time::timeout(within, node.settle(pending)).await;
         answer.map_err(|silence| Unforwarded::Unanswered(silence.into()))
     }
+
+    async fn nudge(&self, url: &str, lane: Lane, _: Duration) -> Result<(), Unforwarded> {
+        let node = self.0.lock().unwrap().get(url).cloned();
+        let Some(node) = node else {
+            return Err(Unforwarded::NotSent("no such node".into()));
+        };
+        if let Some(seat) = node.directory().seat(lane) {
+            node.look_at(seat);
+        }
+        Ok(())
+    }
 }
 
 /// What they share.

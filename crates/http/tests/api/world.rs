@@ -67,6 +67,10 @@ impl Peers for Alone {
     ) -> Result<Verdict, Unforwarded> {
         Err(Unforwarded::NotSent("alone".into()))
     }
+
+    async fn nudge(&self, _: &str, _: Lane, _: Duration) -> Result<(), Unforwarded> {
+        Err(Unforwarded::NotSent("alone".into()))
+    }
 }
 
 /// What nodes share, and how the next one is made.
