@@ -9,6 +9,9 @@ mod api {
     mod creating;
     mod wrong_fields;
     mod batches;
+    mod reserving;
+    mod several;
+    mod holders;
     mod reading;
     mod pages;
     mod feed;
