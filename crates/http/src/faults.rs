@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 use std::fmt::Display;
+use std::ops::RangeInclusive;
 
-use crate::given::{Given, Shape, Text};
+use crate::given::{Extras, Given, Shape, Text, Whole};
 use crate::problem::{Code, FieldError, Problem};
 
 /// More are counted, not told: nobody reads them, and a body can hold very many.
@@ -56,6 +57,45 @@ impl Faults {
         self.given(field, given).map(|text| text.0)
     }
 
+    /// A field's whole number, within bounds.
+    pub(crate) fn number(
+        &mut self,
+        field: &str,
+        given: Given<Whole>,
+        bounds: RangeInclusive<u64>,
+    ) -> Option<u64> {
+        let Whole(number) = self.given(field, given)?;
+        if bounds.contains(&number) {
+            return Some(number);
+        }
+        let (least, most) = bounds.into_inner();
+        self.add(
+            field,
+            format_args!("must be a whole number from {least} to {most}"),
+        );
+        None
+    }
+
+    /// The same, where the field must be there.
+    pub(crate) fn required_number(
+        &mut self,
+        field: &str,
+        given: Given<Whole>,
+        bounds: RangeInclusive<u64>,
+    ) -> Option<u64> {
+        if let Given::Absent = given {
+            self.add(field, "is required");
+        }
+        self.number(field, given, bounds)
+    }
+
+    /// What an object held besides its fields.
+    pub(crate) fn extras(&mut self, within: &str, extras: Extras) {
+        for (field, detail) in extras.0 {
+            self.add(&format!("{within}{field}"), detail);
+        }
+    }
+
     /// Reads a text that is there.
     pub(crate) fn read<T, E: Display>(
         &mut self,
@@ -70,6 +110,19 @@ impl Faults {
                 None
             }
         }
+    }
+
+    /// All that is told, in one line.
+    pub(crate) fn words(&self) -> String {
+        let words = self
+            .errors
+            .iter()
+            .map(|error| format!("{} {}", error.field, error.detail));
+        words.collect::<Vec<_>>().join("; ")
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.errors.is_empty()
     }
 
     /// Nothing is wrong, or all that is.

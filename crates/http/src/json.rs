@@ -10,6 +10,8 @@ pub(crate) mod completion;
 pub(crate) mod signer;
 pub(crate) mod create;
 pub(crate) mod pause;
+pub(crate) mod reservation;
+pub(crate) mod remedy;
 
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};

@@ -9,6 +9,10 @@ mod api {
     mod creating;
     mod wrong_fields;
     mod batches;
+    mod reserving;
+    mod several;
+    mod holders;
+    mod remedies;
     mod reading;
     mod pages;
     mod feed;
@@ -19,5 +23,8 @@ mod api {
     mod description;
     mod fuzz;
     mod forwarding;
+    mod nudging;
     mod serving;
+    mod warnings;
+    mod policy;
 }
