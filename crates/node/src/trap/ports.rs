@@ -5,10 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use fencepost_app::ports::{
     Acquired, AskedRemedy, Audit, Beat, Bid, BlockBody, Chain, ChainHealth, ChainUnavailable,
-    Claimed, ClaimedRemedies, Consumer, CountMode, CursorMove, CursorMoved, Enqueued, Estimate, Feed, Held,
-    Holder, Key, LaneBatch, LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy,
-    NewTx, Orphan, PageQuery, PauseChange, Paused, Pulse, Receipt, Record, Renewed, Settle,
-    Settled, Signed, Signer, Source, Store, StoreError, StoredAttempt, StoredEvent, Tip,
+    Claimed, ClaimedRemedies, Consumer, CountMode, CursorMove, CursorMoved, Enqueued, Estimate,
+    Feed, Held, Holder, Key, LaneBatch, LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneView,
+    NewRemedy, NewTx, Orphan, PageQuery, PauseChange, Paused, Pulse, Receipt, Record, Renewed,
+    Settle, Settled, Signed, Signer, Source, Store, StoreError, StoredAttempt, StoredEvent, Tip,
     Unsignable,
 };
 use fencepost_domain::attempt::Unsigned;
