@@ -8,6 +8,7 @@ pub(crate) mod transaction;
 pub(crate) mod history;
 pub(crate) mod completion;
 pub(crate) mod signer;
+mod why;
 pub(crate) mod create;
 pub(crate) mod pause;
 pub(crate) mod reservation;

@@ -7,6 +7,7 @@ mod page;
 mod history;
 mod feed;
 mod signers;
+mod gaps;
 mod pause;
 mod reconcile;
 mod placeholder;

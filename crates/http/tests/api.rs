@@ -20,6 +20,7 @@ mod api {
     mod pages;
     mod feed;
     mod signers;
+    mod gaps;
     mod access;
     mod outages;
     mod envelope;
