@@ -13,6 +13,7 @@ pub(crate) mod create;
 pub(crate) mod pause;
 pub(crate) mod reservation;
 pub(crate) mod remedy;
+pub(crate) mod acts;
 pub(crate) mod reconcile;
 pub(crate) mod placeholder;
 

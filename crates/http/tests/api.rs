@@ -14,6 +14,7 @@ mod api {
     mod several;
     mod holders;
     mod remedies;
+    mod acts;
     mod reconciling;
     mod placeholders;
     mod reading;
