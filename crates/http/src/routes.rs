@@ -7,7 +7,11 @@ mod page;
 mod history;
 mod feed;
 mod signers;
+mod gaps;
 mod pause;
+mod acts;
+mod reconcile;
+mod placeholder;
 mod remedy;
 mod reserve;
 mod nonces;
@@ -69,6 +73,8 @@ pub(crate) fn described(limits: &Limits) -> (Router<Arc<Served>>, OpenApi) {
         .routes(routes!(history::confirmations))
         .routes(routes!(signers::list))
         .routes(routes!(signers::one))
+        .routes(routes!(acts::remedies))
+        .routes(routes!(acts::audit))
         .routes(routes!(nonces::one))
         .routes(routes!(health::livez))
         .routes(routes!(health::readyz))
@@ -86,6 +92,8 @@ pub(crate) fn described(limits: &Limits) -> (Router<Arc<Served>>, OpenApi) {
         .routes(routes!(batch::batch))
         .routes(routes!(pause::pause))
         .routes(routes!(pause::resume))
+        .routes(routes!(reconcile::reconcile))
+        .routes(routes!(placeholder::placeholder))
         .routes(routes!(remedy::remedy))
         .routes(routes!(reserve::reserve))
         .routes(routes!(nonces::submitted))
