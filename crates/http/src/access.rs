@@ -22,7 +22,7 @@ pub(crate) use permit::{Operator, Reader, Submitter};
 /// What a key may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Scope {
-    /// Have transactions sent.
+    /// Have transactions sent, and nonces reserved.
     Submit,
     /// See transactions, signers and the feed.
     Read,

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 use std::fmt::Display;
+use std::ops::RangeInclusive;
 
-use crate::given::{Given, Shape, Text};
+use crate::given::{Extras, Given, Shape, Text, Whole};
 use crate::problem::{Code, FieldError, Problem};
 
 /// More are counted, not told: nobody reads them, and a body can hold very many.
@@ -54,6 +55,45 @@ impl Faults {
     /// A field's text.
     pub(crate) fn text<'a>(&mut self, field: &str, given: Given<Text<'a>>) -> Option<Cow<'a, str>> {
         self.given(field, given).map(|text| text.0)
+    }
+
+    /// A field's whole number, within bounds.
+    pub(crate) fn number(
+        &mut self,
+        field: &str,
+        given: Given<Whole>,
+        bounds: RangeInclusive<u64>,
+    ) -> Option<u64> {
+        let Whole(number) = self.given(field, given)?;
+        if bounds.contains(&number) {
+            return Some(number);
+        }
+        let (least, most) = bounds.into_inner();
+        self.add(
+            field,
+            format_args!("must be a whole number from {least} to {most}"),
+        );
+        None
+    }
+
+    /// The same, where the field must be there.
+    pub(crate) fn required_number(
+        &mut self,
+        field: &str,
+        given: Given<Whole>,
+        bounds: RangeInclusive<u64>,
+    ) -> Option<u64> {
+        if let Given::Absent = given {
+            self.add(field, "is required");
+        }
+        self.number(field, given, bounds)
+    }
+
+    /// What an object held besides its fields.
+    pub(crate) fn extras(&mut self, within: &str, extras: Extras) {
+        for (field, detail) in extras.0 {
+            self.add(&format!("{within}{field}"), detail);
+        }
     }
 
     /// Reads a text that is there.

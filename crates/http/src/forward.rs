@@ -5,6 +5,7 @@ pub(crate) mod seal;
 pub(crate) mod heard;
 pub(crate) mod wire;
 mod line;
+mod nudge;
 mod call;
 
 use std::sync::Arc;
@@ -22,13 +23,15 @@ use tokio::time::Instant;
 use crate::secret::Secret;
 use call::Caller;
 use line::Lines;
+use nudge::Nudges;
 use wire::{Handed, Told};
 
-pub(crate) use call::PATH;
+pub(crate) use call::{NUDGE_PATH, PATH};
 
 /// Hands requests to the nodes that lead their lanes.
 pub struct Forwarder {
     lines: Arc<Lines>,
+    nudges: Arc<Nudges>,
     store: Arc<dyn Store>,
 }
 
@@ -36,8 +39,12 @@ impl Forwarder {
     /// Without a secret nothing is handed on. Rows that the leader only names are read from the store.
     #[must_use]
     pub fn new(secret: Option<Secret>, store: Arc<dyn Store>) -> Self {
-        let lines = Arc::new(Lines::new(Caller::new(secret)));
-        Self { lines, store }
+        let caller = Arc::new(Caller::new(secret));
+        Self {
+            lines: Arc::new(Lines::new(Arc::clone(&caller))),
+            nudges: Arc::new(Nudges::new(caller)),
+            store,
+        }
     }
 
     /// The answer of the leader as the application knows it.
@@ -81,14 +88,14 @@ impl Peers for Forwarder {
         tx: &NewTx,
         within: Duration,
     ) -> Result<Verdict, Unforwarded> {
-        let Some(handed) = Handed::of(tx) else {
-            let why = "only what we sign ourselves is handed on";
-            return Err(Unforwarded::NotSent(why.into()));
-        };
-        let handed = to_raw_value(&handed).expect("texts and numbers are JSON");
+        let handed = to_raw_value(&Handed::of(tx)).expect("texts and numbers are JSON");
         let deadline = Instant::now() + within;
         let told = self.lines.carry(url, lane, handed, deadline).await?;
         self.verdict(told, lane, tx).await
+    }
+
+    async fn nudge(&self, url: &str, lane: Lane, within: Duration) -> Result<(), Unforwarded> {
+        Ok(self.nudges.tell(url, lane, within).await?)
     }
 }
 

@@ -27,6 +27,14 @@ pub(crate) trait Shape<'de>: Sized {
         None
     }
 
+    fn of_number(_: u64) -> Option<Self> {
+        None
+    }
+
+    fn of_bool(_: bool) -> Option<Self> {
+        None
+    }
+
     fn of_object<A: MapAccess<'de>>(mut object: A) -> Result<Option<Self>, A::Error> {
         while object.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(None)
@@ -57,20 +65,20 @@ impl<'de, T: Shape<'de>> Visitor<'de> for Reader<T> {
         Ok(Given::Absent)
     }
 
-    fn visit_bool<E: Error>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(Given::Other("a boolean"))
+    fn visit_bool<E: Error>(self, given: bool) -> Result<Self::Value, E> {
+        Ok(T::of_bool(given).map_or(Given::Other("a boolean"), Given::Is))
     }
 
     fn visit_i64<E: Error>(self, _: i64) -> Result<Self::Value, E> {
-        Ok(Given::Other("a number"))
+        Ok(Given::Other("a negative number"))
     }
 
-    fn visit_u64<E: Error>(self, _: u64) -> Result<Self::Value, E> {
-        Ok(Given::Other("a number"))
+    fn visit_u64<E: Error>(self, number: u64) -> Result<Self::Value, E> {
+        Ok(T::of_number(number).map_or(Given::Other("a number"), Given::Is))
     }
 
     fn visit_f64<E: Error>(self, _: f64) -> Result<Self::Value, E> {
-        Ok(Given::Other("a number"))
+        Ok(Given::Other("a fraction or a number beyond 64 bits"))
     }
 
     fn visit_borrowed_str<E: Error>(self, text: &'de str) -> Result<Self::Value, E> {
@@ -108,6 +116,28 @@ impl<'de> Deserialize<'de> for Text<'de> {
             Given::Is(text) => Ok(text),
             Given::Absent | Given::Other(_) => Err(D::Error::custom("not a string")),
         }
+    }
+}
+
+/// A whole number that is not negative.
+pub(crate) struct Whole(pub(crate) u64);
+
+impl Shape<'_> for Whole {
+    const EXPECTED: &'static str = "a whole number";
+
+    fn of_number(number: u64) -> Option<Self> {
+        Some(Self(number))
+    }
+}
+
+/// Yes or no.
+pub(crate) struct Flag(pub(crate) bool);
+
+impl Shape<'_> for Flag {
+    const EXPECTED: &'static str = "a boolean";
+
+    fn of_bool(given: bool) -> Option<Self> {
+        Some(Self(given))
     }
 }
 

@@ -60,6 +60,7 @@ pub(crate) fn take(
     };
     let seat = served.node.directory().seat(lane);
     let seat = seat.ok_or_else(|| Problem::new(Code::UnknownSigner))?;
+    signing(seat)?;
     let now = served.node.clock().now();
     let is_past = read.not_after.is_some_and(|not_after| not_after <= now);
     if is_past && read.request_id.is_none() {
@@ -73,6 +74,15 @@ pub(crate) fn take(
         meta: read.meta,
     };
     Ok(Taken { seat, tx })
+}
+
+/// That we have the key of a lane. Without it nothing can be signed, whatever is stored.
+pub(crate) fn signing(seat: Seat) -> Result<(), Problem> {
+    if seat.signs {
+        return Ok(());
+    }
+    let why = "is watch-only here: its nonces can only be reserved";
+    Err(faults::wrong("signer", why))
 }
 
 /// Looks whether it would be reverted, where that is wanted. What is known is not judged again: its
@@ -114,7 +124,15 @@ pub(crate) async fn preflights(served: &Served, all: &[Taken]) -> Vec<Result<(),
 /// Puts all of them before the workers, in order, and waits for what becomes of them. That goes on by
 /// itself: a client that goes away stops nothing half way.
 pub(crate) async fn accept(served: &Arc<Served>, all: Vec<Taken>) -> Vec<(NewTx, Verdict)> {
-    let deadline = Instant::now() + served.limits.request_timeout;
+    accept_by(served, all, Instant::now() + served.limits.request_timeout).await
+}
+
+/// The same until a time of the caller's own.
+pub(crate) async fn accept_by(
+    served: &Arc<Served>,
+    all: Vec<Taken>,
+    deadline: Instant,
+) -> Vec<(NewTx, Verdict)> {
     let (mut txs, mut answers) = (Vec::with_capacity(all.len()), Vec::with_capacity(all.len()));
     let mut shares: BTreeMap<LaneId, Vec<_>> = BTreeMap::new();
     for Taken { seat, tx } in all {
@@ -148,7 +166,11 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, Probl
 }
 
 /// A client's own name, from the body or from the header; both may only say the same.
-fn named(given: Option<&str>, key: Option<&str>, faults: &mut Faults) -> Option<RequestId> {
+pub(crate) fn named(
+    given: Option<&str>,
+    key: Option<&str>,
+    faults: &mut Faults,
+) -> Option<RequestId> {
     let name = |text: &str| RequestId::new(text);
     let in_body = faults.read("requestId", given, name);
     let in_header = faults.read("Idempotency-Key", key, name);

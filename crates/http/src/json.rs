@@ -10,6 +10,7 @@ pub(crate) mod completion;
 pub(crate) mod signer;
 pub(crate) mod create;
 pub(crate) mod pause;
+pub(crate) mod reservation;
 
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};

@@ -19,6 +19,7 @@ mod given;
 mod query;
 mod json;
 mod intake;
+mod lending;
 mod verdict;
 mod routes;
 mod envelope;

@@ -55,6 +55,7 @@ pub(crate) fn base() -> OpenApi {
                 "Have transactions sent and see where they stand",
             ),
             tag("completions", "Hear how they ended"),
+            tag("reservations", "Have nonces for what you sign yourself"),
             tag("signers", "See and hold what sends them"),
             tag("health", "Watch the node"),
         ]))

@@ -63,6 +63,10 @@ pub(crate) struct Told {
 }
 
 impl Told {
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
     pub(crate) const fn retry_after(&self) -> Option<u64> {
         self.retry_after_seconds
     }

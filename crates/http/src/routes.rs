@@ -8,6 +8,9 @@ mod history;
 mod feed;
 mod signers;
 mod pause;
+mod reserve;
+mod nonces;
+mod holder;
 mod health;
 mod docs;
 mod internal;
@@ -25,7 +28,7 @@ use utoipa_axum::routes;
 use utoipa_swagger_ui::SwaggerUi;
 
 use crate::api::{Api, Served};
-use crate::forward::PATH;
+use crate::forward::{NUDGE_PATH, PATH};
 use crate::limits::Limits;
 use crate::problem::{Code, Problem};
 use crate::{envelope, openapi};
@@ -43,6 +46,7 @@ pub fn router(api: Api) -> Router {
     let not_allowed = async || Problem::new(Code::MethodNotAllowed);
     routes
         .route(PATH, post(internal::tx))
+        .route(NUDGE_PATH, post(internal::nudge))
         .with_state(served)
         .merge(SwaggerUi::new("/docs").url("/openapi.json", document))
         .method_not_allowed_fallback(not_allowed)
@@ -64,6 +68,7 @@ pub(crate) fn described(limits: &Limits) -> (Router<Arc<Served>>, OpenApi) {
         .routes(routes!(history::confirmations))
         .routes(routes!(signers::list))
         .routes(routes!(signers::one))
+        .routes(routes!(nonces::one))
         .routes(routes!(health::livez))
         .routes(routes!(health::readyz))
         .routes(routes!(health::metrics))
@@ -74,12 +79,16 @@ pub(crate) fn described(limits: &Limits) -> (Router<Arc<Served>>, OpenApi) {
         .layer(from_fn(deadline::within(
             within + Duration::from_secs(WAIT_SECONDS_MAX),
         )));
-    // Creates and pauses have deadlines of their own: when they pass, the outcome is not known.
+    // What changes anything has deadlines of its own: when they pass, the outcome is not known.
     let writes = OpenApiRouter::default()
         .routes(routes!(create::create))
         .routes(routes!(batch::batch))
         .routes(routes!(pause::pause))
-        .routes(routes!(pause::resume));
+        .routes(routes!(pause::resume))
+        .routes(routes!(reserve::reserve))
+        .routes(routes!(nonces::submitted))
+        .routes(routes!(nonces::recycle))
+        .routes(routes!(nonces::extend));
     let (router, document) = reads.merge(feed).merge(writes).split_for_parts();
     (router, openapi::finished(document))
 }

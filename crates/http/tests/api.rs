@@ -9,6 +9,9 @@ mod api {
     mod creating;
     mod wrong_fields;
     mod batches;
+    mod reserving;
+    mod several;
+    mod holders;
     mod reading;
     mod pages;
     mod feed;
@@ -19,5 +22,6 @@ mod api {
     mod description;
     mod fuzz;
     mod forwarding;
+    mod nudging;
     mod serving;
 }

@@ -35,8 +35,5 @@ pub trait Peers: Send + Sync {
 
     /// Tells the node at `url` that something was written for a lane which its leader should see at
     /// once. Nothing depends on its arriving: leaders look by themselves, a little later.
-    async fn nudge(&self, url: &str, lane: Lane, within: Duration) -> Result<(), Unforwarded> {
-        let _ = (url, lane, within);
-        Ok(())
-    }
+    async fn nudge(&self, url: &str, lane: Lane, within: Duration) -> Result<(), Unforwarded>;
 }

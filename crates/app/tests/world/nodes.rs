@@ -70,8 +70,9 @@ impl Peers for Wires {
         let Some(node) = node else {
             return Err(Unforwarded::NotSent("no such node".into()));
         };
-        let seat = node.directory().seat(lane).unwrap();
-        node.look_at(seat);
+        if let Some(seat) = node.directory().seat(lane) {
+            node.look_at(seat);
+        }
         Ok(())
     }
 }

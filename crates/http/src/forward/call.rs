@@ -12,8 +12,8 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::line::Failed;
-use super::seal::{self, Seal};
-use super::wire::{Share, Told};
+use super::seal::{self, Purpose, Seal};
+use super::wire::{Look, Share, Told};
 use crate::secret::Secret;
 
 /// How long a connection may take to be made. A node that is there accepts within a round trip.
@@ -27,6 +27,8 @@ const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 
 /// Where requests are handed to.
 pub(crate) const PATH: &str = "/internal/v1/tx";
+/// Where leaders are told to look at a lane.
+pub(crate) const NUDGE_PATH: &str = "/internal/v1/nudge";
 
 /// Calls other nodes; without a secret it calls nobody.
 pub(super) struct Caller {
@@ -54,15 +56,49 @@ impl Caller {
         handed: &[&RawValue],
         deadline: Instant,
     ) -> Result<Vec<Told>, Failed> {
+        let body = serde_json::to_vec(&Share::of(lane, handed));
+        let body = body.expect("texts and numbers are JSON");
+        let answer = self.post(url, Purpose::Forward, body, deadline).await?;
+        let told: Vec<Told> =
+            serde_json::from_slice(&answer).map_err(|e| strange(e.to_string()))?;
+        if told.len() == handed.len() {
+            Ok(told)
+        } else {
+            Err(strange("another number of answers".to_owned()))
+        }
+    }
+
+    /// Tells the lane's leader to look at it.
+    pub(super) async fn nudge(
+        &self,
+        url: &str,
+        lane: Lane,
+        deadline: Instant,
+    ) -> Result<(), Failed> {
+        let body = serde_json::to_vec(&Look::at(lane)).expect("texts and numbers are JSON");
+        self.post(url, Purpose::Nudge, body, deadline).await?;
+        Ok(())
+    }
+
+    /// The body of a sealed 200.
+    async fn post(
+        &self,
+        url: &str,
+        purpose: Purpose,
+        body: Vec<u8>,
+        deadline: Instant,
+    ) -> Result<Vec<u8>, Failed> {
         let Some(secret) = &self.secret else {
             return Err(Failed::NotSent("there is no cluster secret".to_owned()));
         };
-        let body = serde_json::to_vec(&Share::of(lane, handed));
-        let body = body.expect("texts and numbers are JSON");
-        let sealed = Seal::new(secret, url, &body, Timestamp::now());
+        let path = match purpose {
+            Purpose::Forward => PATH,
+            Purpose::Nudge => NUDGE_PATH,
+        };
+        let sealed = Seal::new(secret, purpose, url, &body, Timestamp::now());
         let request = self
             .http
-            .post(format!("{}{PATH}", url.trim_end_matches('/')))
+            .post(format!("{}{path}", url.trim_end_matches('/')))
             .timeout(deadline.saturating_duration_since(Instant::now()))
             .header("content-type", "application/json")
             .header(seal::TIMESTAMP, &sealed.at)
@@ -78,12 +114,7 @@ impl Caller {
         if status != StatusCode::OK {
             return Err(strange(status.to_string()));
         }
-        let told: Vec<Told> = serde_json::from_slice(&body).map_err(|e| strange(e.to_string()))?;
-        if told.len() == handed.len() {
-            Ok(told)
-        } else {
-            Err(strange("another number of answers".to_owned()))
-        }
+        Ok(body)
     }
 }
 

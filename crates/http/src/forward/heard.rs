@@ -66,7 +66,7 @@ impl Heard {
 
 #[cfg(test)]
 mod tests {
-    use super::super::seal::Seal;
+    use super::super::seal::{Purpose, Seal};
     use super::*;
     use crate::secret::Secret;
     use axum::http::HeaderMap;
@@ -77,7 +77,7 @@ mod tests {
 
     fn call(second: i64) -> Opened {
         let secret = Secret::new("a long secret".to_owned());
-        let seal = Seal::new(&secret, "us", b"", at(second));
+        let seal = Seal::new(&secret, Purpose::Forward, "us", b"", at(second));
         let mut headers = HeaderMap::new();
         for (name, value) in [
             (super::super::seal::TIMESTAMP, seal.at),
@@ -87,7 +87,7 @@ mod tests {
         ] {
             headers.insert(name, value.parse().unwrap());
         }
-        Opened::read(&secret, "us", &headers, at(second)).unwrap()
+        Opened::read(&secret, Purpose::Forward, "us", &headers, at(second)).unwrap()
     }
 
     #[test]

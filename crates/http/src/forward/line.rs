@@ -51,7 +51,7 @@ impl From<Failed> for Unforwarded {
 
 /// All lines. A line is there while someone works it.
 pub(super) struct Lines {
-    caller: Caller,
+    caller: Arc<Caller>,
     waiting: Mutex<Waiting>,
 }
 
@@ -62,7 +62,7 @@ struct Waiting {
 }
 
 impl Lines {
-    pub(super) fn new(caller: Caller) -> Self {
+    pub(super) fn new(caller: Arc<Caller>) -> Self {
         Self {
             caller,
             waiting: Mutex::default(),

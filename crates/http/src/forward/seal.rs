@@ -22,9 +22,26 @@ pub(crate) const SIGNATURE: &str = "x-fencepost-signature";
 
 /// How far the clocks of two nodes may be apart.
 pub(crate) const WINDOW_SECONDS: u64 = 30;
-/// These keep a signature from being taken for one of another purpose.
-const FORWARD: &str = "fencepost forward 2";
+/// Keeps a signature from being taken for one of another purpose.
 const ANSWER: &str = "fencepost answer 2";
+
+/// What a call is for. A call that was made for one is not heard as another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// Requests are handed on.
+    Forward,
+    /// A leader is told to look at a lane.
+    Nudge,
+}
+
+impl Purpose {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Forward => "fencepost forward 2",
+            Self::Nudge => "fencepost nudge 1",
+        }
+    }
+}
 
 /// A line for each part: none of them has a line break.
 fn mac(secret: &Secret, parts: &[&str]) -> Hmac<Sha256> {
@@ -57,10 +74,16 @@ pub(crate) struct Seal {
 
 impl Seal {
     /// Seals a body that is sent now.
-    pub(crate) fn new(secret: &Secret, to: &str, body: &[u8], now: Timestamp) -> Self {
+    pub(crate) fn new(
+        secret: &Secret,
+        purpose: Purpose,
+        to: &str,
+        body: &[u8],
+        now: Timestamp,
+    ) -> Self {
         let (at, call) = (now.as_second().to_string(), Uuid::now_v7().to_string());
         let digest = digest(body);
-        let signature = signature(mac(secret, &[FORWARD, to, &at, &call, &digest]));
+        let signature = signature(mac(secret, &[purpose.word(), to, &at, &call, &digest]));
         Self {
             at,
             call,
@@ -89,9 +112,10 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// What the head says, if a node of this cluster has made it lately for the node at `us`.
+    /// What the head says, if a node of this cluster has made it lately for this, for the node at `us`.
     pub(crate) fn read(
         secret: &Secret,
+        purpose: Purpose,
         us: &str,
         headers: &HeaderMap,
         now: Timestamp,
@@ -102,7 +126,7 @@ impl Opened {
         if now.as_second().abs_diff(seconds) > WINDOW_SECONDS {
             return None;
         }
-        let sealed = mac(secret, &[FORWARD, us, at, call, digest]);
+        let sealed = mac(secret, &[purpose.word(), us, at, call, digest]);
         let word = amount::word(given).ok()?;
         sealed.verify_slice(word.as_slice()).ok()?;
         Some(Self {
@@ -152,12 +176,19 @@ mod tests {
     }
 
     fn open(seal: &Seal, us: &str, now: i64) -> Option<Opened> {
-        Opened::read(&secret("a long secret"), us, &headers(seal), at(now))
+        let ours = secret("a long secret");
+        Opened::read(&ours, Purpose::Forward, us, &headers(seal), at(now))
     }
 
     #[test]
     fn only_what_was_sealed_lately_for_us_with_the_secret_is_opened() {
-        let good = Seal::new(&secret("a long secret"), US, b"body", at(1000));
+        let good = Seal::new(
+            &secret("a long secret"),
+            Purpose::Forward,
+            US,
+            b"body",
+            at(1000),
+        );
         for now in [970, 1000, 1030] {
             assert!(open(&good, US, now).is_some_and(|opened| opened.holds(b"body")));
         }
@@ -165,8 +196,22 @@ mod tests {
         assert!(open(&good, US, 1031).is_none());
         assert!(open(&good, US, 969).is_none());
         assert!(open(&good, "http://10.0.0.2:8700", 1000).is_none());
-        let other = Seal::new(&secret("another secret"), US, b"body", at(1000));
+        let other = Seal::new(
+            &secret("another secret"),
+            Purpose::Forward,
+            US,
+            b"body",
+            at(1000),
+        );
         assert!(open(&other, US, 1000).is_none());
+        let nudge = Seal::new(
+            &secret("a long secret"),
+            Purpose::Nudge,
+            US,
+            b"body",
+            at(1000),
+        );
+        assert!(open(&nudge, US, 1000).is_none(), "of another purpose");
         let changed: [fn(&mut Seal); 6] = [
             |seal| seal.at = "1001".to_owned(),
             |seal| seal.at = "01000".to_owned(),
@@ -185,8 +230,8 @@ mod tests {
     #[test]
     fn an_answer_is_good_for_its_own_call_only() {
         let ours = secret("a long secret");
-        let seal = Seal::new(&ours, US, b"body", at(1000));
-        let twin = Seal::new(&ours, US, b"body", at(1000));
+        let seal = Seal::new(&ours, Purpose::Forward, US, b"body", at(1000));
+        let twin = Seal::new(&ours, Purpose::Forward, US, b"body", at(1000));
         let opened = open(&seal, US, 1000).unwrap();
         let answered = |seal: &Seal, signature: &str, body: &[u8]| {
             let mut headers = HeaderMap::new();

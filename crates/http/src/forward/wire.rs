@@ -1,13 +1,17 @@
 //! What two nodes say to each other, in JSON: requests of one lane in order, and an answer for each. Nodes of two versions may talk: what one does not
-//! understand it refuses, and the request waits in the lane's queue instead.
+//! understand it refuses, and the request waits in the lane's queue instead, or is told to come again
+//! where it is none that can wait.
+
+use std::time::Duration;
 
 use fencepost_app::lifecycle::accept::Verdict;
-use fencepost_app::ports::{Body, NewTx, PauseReason, Record};
+use fencepost_app::ports::check::WAIT_MAX;
+use fencepost_app::ports::{Body, Loan, NewTx, PauseReason, Record};
 use fencepost_domain::Bytes;
 use fencepost_domain::amount;
-use fencepost_domain::ids::{ChainId, Lane, RequestId, TxId, Version};
+use fencepost_domain::ids::{ChainId, Lane, LockToken, Nonce, RequestId, TxId, Version};
 use fencepost_domain::request::{Meta, Payload};
-use fencepost_domain::state::{Allocated, Signing, State};
+use fencepost_domain::state::{Allocated, Reserved, Signing, State};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -47,44 +51,122 @@ impl Share<Handed> {
     }
 }
 
-/// A request that is handed on.
+/// A request that is handed on: a payload to sign, a nonce to lend, or a nonce to use up. What it is not
+/// is left out, so that a node which knows payloads only still takes those.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Handed {
     tx_id: Uuid,
     request_id: Option<String>,
     /// The canonical bytes: the leader stores exactly what the accepting node has understood.
-    payload: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    payload: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    loan: Option<Lent>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    placeholder: Option<u64>,
     not_after: Option<String>,
     meta: Option<String>,
 }
 
+/// The terms of a reservation, with the lock that the accepting node has minted.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Lent {
+    lock: Uuid,
+    ttl_ms: u64,
+    grace_ms: u64,
+}
+
+impl Lent {
+    fn of(loan: Loan) -> Self {
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            lock: loan.lock.0,
+            ttl_ms: ms(loan.ttl),
+            grace_ms: ms(loan.grace),
+        }
+    }
+
+    fn read(&self) -> Option<Loan> {
+        let time = |ms| Some(Duration::from_millis(ms)).filter(|time| *time <= WAIT_MAX);
+        Some(Loan {
+            lock: LockToken(self.lock),
+            ttl: time(self.ttl_ms)?,
+            grace: time(self.grace_ms)?,
+        })
+    }
+}
+
 impl Handed {
-    /// A request in these words; reservations and placeholders have none.
-    pub(crate) fn of(tx: &NewTx) -> Option<Self> {
-        let payload = match &tx.body {
-            Body::Managed(payload) => payload.canonical(),
-            Body::Reserved(_) | Body::Placeholder(_) => return None,
+    /// A request in these words.
+    pub(crate) fn of(tx: &NewTx) -> Self {
+        let (payload, loan, placeholder) = match &tx.body {
+            Body::Managed(payload) => (
+                Some(Bytes::from(payload.canonical()).to_string()),
+                None,
+                None,
+            ),
+            Body::Reserved(loan) => (None, Some(Lent::of(*loan)), None),
+            Body::Placeholder(nonce) => (None, None, Some(nonce.get())),
         };
-        Some(Self {
+        Self {
             tx_id: tx.tx.0,
             request_id: tx.request_id.as_ref().map(|id| id.as_str().to_owned()),
-            payload: Bytes::from(payload).to_string(),
+            payload,
+            loan,
+            placeholder,
             not_after: tx.not_after.map(|at| at.to_string()),
             meta: tx.meta.as_ref().map(|meta| meta.as_str().to_owned()),
-        })
+        }
     }
 
     fn read(self) -> Option<NewTx> {
-        let payload = amount::bytes(&self.payload).ok()?;
+        let body = match (self.payload, self.loan, self.placeholder) {
+            (Some(payload), None, None) => {
+                let payload = amount::bytes(&payload).ok()?;
+                Body::Managed(Payload::from_canonical(&payload).ok()?)
+            }
+            (None, Some(loan), None) => Body::Reserved(loan.read()?),
+            (None, None, Some(nonce)) => Body::Placeholder(Nonce::new(nonce).ok()?),
+            (None, None, None)
+            | (Some(_), Some(_), _)
+            | (Some(_), None, Some(_))
+            | (None, Some(_), Some(_)) => return None,
+        };
         let request_id = self.request_id.map(RequestId::new).transpose().ok()?;
         let not_after = self.not_after.map(|at| at.parse()).transpose().ok()?;
         Some(NewTx {
             tx: TxId(self.tx_id),
             request_id,
-            body: Body::Managed(Payload::from_canonical(&payload).ok()?),
+            body,
             not_after,
             meta: self.meta.map(Meta::new).transpose().ok()?,
+        })
+    }
+}
+
+/// That something was written for a lane which its leader should see at once.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Look {
+    chain_id: u64,
+    signer: String,
+}
+
+impl Look {
+    pub(crate) fn at(lane: Lane) -> Self {
+        Self {
+            chain_id: lane.chain.get(),
+            signer: lane.signer.to_string(),
+        }
+    }
+
+    /// The lane, unless it is none that a node of ours would name.
+    pub(crate) fn read(&self) -> Option<Lane> {
+        Some(Lane {
+            chain: ChainId::new(self.chain_id).ok()?,
+            signer: amount::address(&self.signer).ok()?,
         })
     }
 }
@@ -155,14 +237,14 @@ fn row(record: &Record) -> Option<Row> {
         State::Allocated(Allocated {
             nonce,
             bytes: Signing::Unsigned,
-        }) => (Some(nonce.get()), None),
+        })
+        | State::Reserved(Reserved { nonce }) => (Some(nonce.get()), None),
         State::Queued(queued) => (None, Some(queued.wait.word().to_owned())),
         State::Allocated(_)
         | State::Tracking(_)
         | State::Confirmed(_)
         | State::Failed(_)
         | State::Stuck(_)
-        | State::Reserved(_)
         | State::Submitted(_)
         | State::Used(_)
         | State::Recyclable(_) => return None,
@@ -174,4 +256,79 @@ fn row(record: &Record) -> Option<Row> {
         at: record.created_at.to_string(),
         token: record.token.get(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use fencepost_domain::request::{Ceilings, Draft};
+
+    use super::*;
+
+    fn new_tx(body: Body) -> NewTx {
+        NewTx {
+            tx: TxId(Uuid::now_v7()),
+            request_id: Some(RequestId::new("order 17").unwrap()),
+            body,
+            not_after: None,
+            meta: Some(Meta::new(r#"{"count":3}"#).unwrap()),
+        }
+    }
+
+    fn loan() -> Body {
+        Body::Reserved(Loan {
+            lock: LockToken(Uuid::now_v7()),
+            ttl: Duration::from_secs(60),
+            grace: Duration::from_millis(1_500),
+        })
+    }
+
+    fn payload() -> Body {
+        let draft = Draft {
+            to: Some("0x4242424242424242424242424242424242424242".to_owned()),
+            ..Draft::default()
+        };
+        let ceilings = Ceilings {
+            max_fee: 1,
+            max_priority_fee: 1,
+        };
+        Body::Managed(Payload::parse(&draft, ceilings).unwrap())
+    }
+
+    fn read(text: &str) -> Option<NewTx> {
+        serde_json::from_str::<Handed>(text).ok()?.read()
+    }
+
+    #[test]
+    fn whatever_can_be_asked_for_is_read_as_it_was_handed_on() {
+        let placeholder = Body::Placeholder(Nonce::new(7).unwrap());
+        for tx in [payload(), loan(), placeholder].map(new_tx) {
+            let text = serde_json::to_string(&Handed::of(&tx)).unwrap();
+            assert_eq!(read(&text), Some(tx), "{text}");
+        }
+    }
+
+    /// A node of the version before refuses fields that it does not know.
+    #[test]
+    fn a_payload_is_handed_on_in_the_words_that_older_nodes_know() {
+        let text = serde_json::to_value(Handed::of(&new_tx(payload()))).unwrap();
+        let fields: Vec<&String> = text.as_object().unwrap().keys().collect();
+        assert_eq!(fields, ["meta", "notAfter", "payload", "requestId", "txId"]);
+    }
+
+    #[test]
+    fn a_request_is_one_thing_and_within_bounds() {
+        let good = serde_json::to_value(Handed::of(&new_tx(loan()))).unwrap();
+        let check = |change: fn(&mut serde_json::Value)| {
+            let mut handed = good.clone();
+            change(&mut handed);
+            assert_eq!(read(&handed.to_string()), None, "{handed}");
+        };
+        assert!(read(&good.to_string()).is_some());
+        check(|handed| handed["placeholder"] = 7.into());
+        check(|handed| handed["payload"] = "0x".into());
+        check(|handed| handed["loan"] = serde_json::Value::Null);
+        check(|handed| handed["loan"]["ttlMs"] = u64::MAX.into());
+        check(|handed| handed["loan"]["more"] = 1.into());
+        check(|handed| handed["more"] = 1.into());
+    }
 }

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::chains::{Chains, Choice};
 use crate::faults::Faults;
-use crate::given::{Extras, Given, List};
+use crate::given::{Given, List};
 use crate::json::create::{ACCESS_MAX, AccessBody, CreateBody, PayloadBody};
 
 /// A request whose fields are all right.
@@ -33,7 +33,7 @@ pub(crate) fn read<'c>(
     faults: &mut Faults,
 ) -> Option<Read<'c>> {
     let body = faults.required("body", given)?;
-    extras("", body.extras, faults);
+    faults.extras("", body.extras);
     let signer = faults.required("signer", body.signer).map(|text| text.0);
     let signer = faults.read("signer", signer.as_deref(), amount::address);
     let chain = faults.text("chain", body.chain);
@@ -55,14 +55,8 @@ pub(crate) fn read<'c>(
     })
 }
 
-fn extras(within: &str, extras: Extras, faults: &mut Faults) {
-    for (field, detail) in extras.0 {
-        faults.add(&format!("{within}{field}"), detail);
-    }
-}
-
 fn payload_of(body: PayloadBody<'_>, chain: Choice<'_>, faults: &mut Faults) -> Option<Payload> {
-    extras("payload.", body.extras, faults);
+    faults.extras("payload.", body.extras);
     let mut text = |field, given| faults.text(field, given).map(Cow::into_owned);
     let mut draft = Draft {
         to: text("payload.to", body.to),
@@ -104,7 +98,7 @@ fn access_of(
         let Some(entry) = faults.required(&place, entry) else {
             continue;
         };
-        extras(&format!("{place}."), entry.extras, faults);
+        faults.extras(&format!("{place}."), entry.extras);
         let address = faults.required(&format!("{place}.address"), entry.address);
         let field = format!("{place}.storageKeys");
         let mut keys = Vec::new();

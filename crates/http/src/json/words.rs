@@ -32,6 +32,17 @@ pub(crate) fn state() -> Object {
     one_of(Name::ALL.iter().map(|state| state.word()))
 }
 
+/// Those that a lent nonce has.
+pub(crate) fn reservation() -> Object {
+    let lent = [
+        Name::Reserved,
+        Name::Submitted,
+        Name::Used,
+        Name::Recyclable,
+    ];
+    one_of(lent.iter().map(|state| state.word()))
+}
+
 /// A state, as a parameter.
 pub(crate) struct State;
 

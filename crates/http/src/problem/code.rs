@@ -81,6 +81,24 @@ codes! {
     NonceNotOpen = "nonce_not_open", CONFLICT, "Nobody can fill this nonce",
         "The nonce is held by a transaction or a reservation, or was never given. Nothing was stored.",
         "Look at `gaps` of the signer: those are the nonces that a placeholder can fill. `GET /api/v1/tx/by-nonce` tells who holds one.";
+    AlreadyFinal = "already_final", CONFLICT, "It has ended",
+        "The transaction or reservation has ended, and nothing but a reorg of the chain moves it any more. Nothing was changed.",
+        "Read it to see how it ended.";
+    RemedyRunning = "remedy_running", CONFLICT, "Another remedy is not done yet",
+        "Something was asked for this transaction before, by an operator or by the stuck policy, and is not over. Nothing was stored.",
+        "Look at `GET /api/v1/tx/{txId}/remedies`, and ask again when the running one is over.";
+    LockLost = "lock_lost", CONFLICT, "The nonce is not yours any more",
+        "The lock token is not the one of this reservation, or the nonce was given back and may be someone else's by now. `detail` says whether the hash was recorded all the same.",
+        "Do not send anything with this nonce. If it was sent already, watch it: whoever has the nonce now may lose it. Reserve a new nonce for the next transaction.";
+    HashDiffers = "hash_differs", CONFLICT, "Another hash was named before",
+        "The holder of this reservation has named another hash, or this hash belongs to another transaction. Nothing was changed; whatever is mined with this nonce is found all the same.",
+        "If you replaced your transaction, there is nothing to do: any hash with this nonce uses the reservation.";
+    AlreadySubmitted = "already_submitted", CONFLICT, "It was sent already",
+        "The holder has said that it sent a transaction with this nonce. It may be mined at any time, so the nonce is neither given back nor lent for longer. Nothing was changed.",
+        "Wait for it, or replace it with a transaction of the same nonce and higher fees.";
+    ChainDisagrees = "chain_disagrees", CONFLICT, "The chain's endpoints do not agree",
+        "The configured endpoints of the chain count the signer's transactions differently, and the cursor would follow one of them. Nothing was changed.",
+        "Try again when they have caught up with each other; `/readyz` shows how they are. Remove one that stays behind from the configuration.";
     NoncesExhausted = "nonces_exhausted", CONFLICT, "The signer has no nonces left",
         "The signer's next nonce is beyond what can be stored. Nothing was stored.",
         "Use another signer. This is not expected to happen to a signer that only sends transactions.";
@@ -114,6 +132,9 @@ codes! {
     StoreUnavailable = "store_unavailable", SERVICE_UNAVAILABLE, "The store cannot be used now",
         "The database cannot be reached or refuses to work. Nothing was stored.",
         "Try again after `Retry-After` with the same request id. `/readyz` tells when it is back.";
+    ChainUnavailable = "chain_unavailable", SERVICE_UNAVAILABLE, "The chain cannot be asked now",
+        "No endpoint of the chain answers, or this node has none. Nothing was changed.",
+        "Try again after `Retry-After`, here or at a node with endpoints. `/readyz` shows how they are.";
     Stopping = "stopping", SERVICE_UNAVAILABLE, "The node is stopping",
         "The node finishes what it has and takes nothing new. Only `/readyz` answers with this.",
         "Send requests to another node.";

@@ -126,9 +126,7 @@ fn split(text: &str) -> Result<Vec<&RawValue>, Problem> {
         serde_json::from_str(text).map_err(|error| body::malformed(&error))?;
     let mut faults = Faults::default();
     let list = faults.required("body", given).and_then(|batch| {
-        for (field, detail) in batch.extras.0 {
-            faults.add(&field, detail);
-        }
+        faults.extras("", batch.extras);
         faults.required("requests", batch.requests)
     });
     if list.as_ref().is_some_and(|list| list.is_too_long) {

@@ -1,4 +1,5 @@
-//! The door for other nodes: requests that one of them took in, for a lane that this one leads.
+//! The door for other nodes: requests that one of them took in, for a lane that this one leads, and
+//! word that something was written for such a lane.
 
 use std::sync::Arc;
 
@@ -10,68 +11,113 @@ use fencepost_app::lifecycle::accept::Verdict;
 use fencepost_app::ports::NewTx;
 use fencepost_domain::ids::Lane;
 use futures::future::join_all;
+use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tracing::Instrument;
 
 use crate::api::Served;
 use crate::forward::heard::News;
-use crate::forward::seal::{self, Opened};
-use crate::forward::wire::{Handed, Share, Told};
+use crate::forward::seal::{self, Opened, Purpose};
+use crate::forward::wire::{Handed, Look, Share, Told};
 use crate::problem::{Code, Problem};
+use crate::secret::Secret;
 use crate::{body, faults};
 
 /// A call's requests with their payloads in hex; one request alone may weigh this much.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
+/// A chain and an address.
+const LOOK_BYTES_MAX: usize = 1024;
 
 /// Takes requests from another node. It is answered in our own words, not in those of clients: the
-/// node that asks goes on with whatever we say. Nobody but a node of this cluster has a body read.
+/// node that asks goes on with whatever we say.
 pub(super) async fn tx(
     State(served): State<Arc<Served>>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    // Without a secret there is no cluster, and no such route.
-    let secret = served.cluster.as_ref();
-    let secret = secret.ok_or_else(|| Problem::new(Code::NotFound))?;
-    let now = served.node.clock().now();
-    let opened = Opened::read(secret, &served.url, &headers, now);
-    let opened = opened.ok_or_else(|| Problem::new(Code::Unauthorized))?;
-    match served.heard.hear(&opened, now) {
-        News::Yes => {}
-        News::No => return Err(Problem::new(Code::Unauthorized)),
-        News::Full => return Err(Problem::new(Code::Overloaded)),
-    }
-    let (lane, txs) = read(&served, &opened, &headers, body).await?;
+    let call = Call::hear(&served, Purpose::Forward, &headers)?;
+    let share: Share<Handed> = call.read(&headers, body, BODY_BYTES_MAX).await?;
+    let (lane, txs) = share.read().ok_or_else(strange)?;
     let told: Vec<Told> = settle(&served, lane, txs).await;
     let told = serde_json::to_vec(&told).expect("texts and numbers are JSON");
-    let seal = HeaderValue::from_str(&opened.answer(secret, &told)).expect("hex is plain text");
-    let headers = [
-        ("content-type", HeaderValue::from_static("application/json")),
-        (seal::SIGNATURE, seal),
-    ];
-    Ok((StatusCode::OK, headers, told).into_response())
+    Ok(call.answer(told))
 }
 
-async fn read(
-    served: &Served,
-    opened: &Opened,
-    headers: &HeaderMap,
+/// Looks at a lane for which another node has written something. Whether we lead it is our worker's to
+/// know; a lane that is not configured here is none of ours, and nothing to tell anyone.
+pub(super) async fn nudge(
+    State(served): State<Arc<Served>>,
+    headers: HeaderMap,
     body: Body,
-) -> Result<(Lane, Vec<NewTx>), Problem> {
-    let within = served.limits.body_timeout;
-    let room = timeout(within, served.bodies.acquire()).await;
-    let Ok(Ok(_room)) = room else {
-        return Err(Problem::new(Code::Overloaded));
-    };
-    let bytes = body::read(body, headers, BODY_BYTES_MAX, within).await?;
-    if !opened.holds(&bytes) {
-        return Err(Problem::new(Code::Unauthorized));
+) -> Result<Response, Problem> {
+    let call = Call::hear(&served, Purpose::Nudge, &headers)?;
+    let look: Look = call.read(&headers, body, LOOK_BYTES_MAX).await?;
+    let lane = look.read().ok_or_else(strange)?;
+    if let Some(seat) = served.node.directory().seat(lane) {
+        served.node.look_at(seat);
     }
-    let share: Share<Handed> =
-        serde_json::from_slice(&bytes).map_err(|error| body::malformed(&error))?;
-    let read = share.read();
-    read.ok_or_else(|| faults::wrong("body", "is not what a node hands on"))
+    Ok(call.answer(b"{}".to_vec()))
+}
+
+/// A call from a node of this cluster to this one, heard for the first time. Nobody else has a body read.
+struct Call<'a> {
+    served: &'a Served,
+    secret: &'a Secret,
+    opened: Opened,
+}
+
+impl<'a> Call<'a> {
+    fn hear(served: &'a Served, purpose: Purpose, headers: &HeaderMap) -> Result<Self, Problem> {
+        // Without a secret there is no cluster, and no such route.
+        let secret = served.cluster.as_ref();
+        let secret = secret.ok_or_else(|| Problem::new(Code::NotFound))?;
+        let now = served.node.clock().now();
+        let opened = Opened::read(secret, purpose, &served.url, headers, now);
+        let opened = opened.ok_or_else(|| Problem::new(Code::Unauthorized))?;
+        match served.heard.hear(&opened, now) {
+            News::Yes => Ok(Self {
+                served,
+                secret,
+                opened,
+            }),
+            News::No => Err(Problem::new(Code::Unauthorized)),
+            News::Full => Err(Problem::new(Code::Overloaded)),
+        }
+    }
+
+    async fn read<T: DeserializeOwned>(
+        &self,
+        headers: &HeaderMap,
+        body: Body,
+        bytes_max: usize,
+    ) -> Result<T, Problem> {
+        let within = self.served.limits.body_timeout;
+        let room = timeout(within, self.served.bodies.acquire()).await;
+        let Ok(Ok(_room)) = room else {
+            return Err(Problem::new(Code::Overloaded));
+        };
+        let bytes = body::read(body, headers, bytes_max, within).await?;
+        if !self.opened.holds(&bytes) {
+            return Err(Problem::new(Code::Unauthorized));
+        }
+        serde_json::from_slice(&bytes).map_err(|error| body::malformed(&error))
+    }
+
+    /// Sealed, as the answer to this call.
+    fn answer(&self, body: Vec<u8>) -> Response {
+        let seal = self.opened.answer(self.secret, &body);
+        let seal = HeaderValue::from_str(&seal).expect("hex is plain text");
+        let headers = [
+            ("content-type", HeaderValue::from_static("application/json")),
+            (seal::SIGNATURE, seal),
+        ];
+        (StatusCode::OK, headers, body).into_response()
+    }
+}
+
+fn strange() -> Problem {
+    faults::wrong("body", "is not what a node hands on")
 }
 
 /// All of them before the lane's worker in order, and what became of each.

@@ -124,9 +124,7 @@ fn read(
     let mut faults = Faults::default();
     let signer = faults.read("signer", Some(signer), amount::address);
     let body = faults.required("body", given).unwrap_or_default();
-    for (field, detail) in body.extras.0 {
-        faults.add(&field, detail);
-    }
+    faults.extras("", body.extras);
     let chain = faults.text("chain", body.chain);
     let chain = served.chains.choose(chain.as_deref(), &mut faults);
     let reason = faults.required("reason", body.reason).map(|text| text.0);

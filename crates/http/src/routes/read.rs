@@ -167,7 +167,11 @@ pub(super) async fn named(
 }
 
 /// A transaction that this key may see. One that it may not see is not there.
-async fn find(served: &Served, caller: &Caller, key: Option<Key>) -> Result<Record, Problem> {
+pub(super) async fn find(
+    served: &Served,
+    caller: &Caller,
+    key: Option<Key>,
+) -> Result<Record, Problem> {
     let missing = || Problem::new(Code::NotFound);
     let key = key.ok_or_else(missing)?;
     let found = served.node.store().find(&key).await;
@@ -178,7 +182,7 @@ async fn find(served: &Served, caller: &Caller, key: Option<Key>) -> Result<Reco
 }
 
 /// A transaction's id, as it is written.
-fn id(text: &str) -> Result<TxId, &'static str> {
+pub(super) fn id(text: &str) -> Result<TxId, &'static str> {
     let wrong = "is not a UUID of 36 characters";
     if text.len() != 36 {
         return Err(wrong);

@@ -90,6 +90,7 @@ fn described() -> Vec<(String, String, Option<String>)> {
             let scope = operation["security"][0]["key"][0].as_str();
             let path = path
                 .replace("{txId}", "01890a5d-ac96-774b-bcce-b302099a8057")
+                .replace("{id}", "01890a5d-ac96-774b-bcce-b302099a8057")
                 .replace("{hash}", &hash(1).to_string())
                 .replace("{signer}", ALICE);
             routes.push((method.to_uppercase(), path, scope.map(str::to_owned)));
@@ -102,7 +103,7 @@ fn described() -> Vec<(String, String, Option<String>)> {
 async fn every_route_needs_the_key_and_the_scope_that_it_says() {
     let server = guarded().await;
     let routes = described();
-    assert_eq!(routes.len(), 19);
+    assert_eq!(routes.len(), 24);
     let mut open = Vec::new();
     for (method, path, scope) in &routes {
         let bare = server

@@ -19,12 +19,12 @@ use uuid::Uuid;
 
 use super::world::{ALICE, BOB, Server, TO, World, lane_on, named, payment};
 
-fn secret() -> Secret {
+pub(crate) fn secret() -> Secret {
     Secret::new("the secret of this cluster".to_owned())
 }
 
 /// A world with a secret whose nodes reach each other.
-fn world() -> World {
+pub(crate) fn world() -> World {
     let mut world = World::new();
     world.cluster = Some(secret());
     let store = Arc::clone(&world.store) as Arc<dyn Store>;
@@ -33,7 +33,7 @@ fn world() -> World {
 }
 
 /// A node that others reach over the network.
-async fn listening(world: &World, name: &str) -> (Server, String) {
+pub(crate) async fn listening(world: &World, name: &str) -> (Server, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let server = world.server_at(name, &url).await;
@@ -193,11 +193,20 @@ async fn what_was_not_sent_and_what_was_not_answered_are_told_apart() {
 
 /// What a node sends to another, taken down on its way.
 async fn recorded(forwarder: &Forwarder, to: &str) -> (Vec<(String, String)>, String) {
-    let at = to.trim_start_matches("http://");
-    let wire = TcpListener::bind(at).await.unwrap();
     let tx = new_tx();
     let within = Duration::from_millis(500);
     let calling = forwarder.forward(to, lane_on(1, ALICE), &tx, within);
+    taken_down(to, "]}", async { assert!(calling.await.is_err()) }).await
+}
+
+/// What a call sends to an address, up to the end of its body; nobody answers it.
+pub(crate) async fn taken_down(
+    to: &str,
+    end: &str,
+    calling: impl Future<Output = ()>,
+) -> (Vec<(String, String)>, String) {
+    let at = to.trim_start_matches("http://");
+    let wire = TcpListener::bind(at).await.unwrap();
     let taking = async {
         let (mut stream, _) = wire.accept().await.unwrap();
         let mut bytes = Vec::new();
@@ -205,14 +214,13 @@ async fn recorded(forwarder: &Forwarder, to: &str) -> (Vec<(String, String)>, St
             stream.read_buf(&mut bytes).await.unwrap();
             let text = String::from_utf8(bytes.clone()).unwrap();
             if let Some((head, body)) = text.split_once("\r\n\r\n")
-                && body.ends_with("]}")
+                && body.ends_with(end)
             {
                 return (head.to_owned(), body.to_owned());
             }
         }
     };
-    let (answer, (head, body)) = tokio::join!(calling, taking);
-    assert!(answer.is_err(), "{answer:?}");
+    let ((), (head, body)) = tokio::join!(calling, taking);
     let lines = head
         .lines()
         .skip(1)
@@ -224,7 +232,16 @@ async fn recorded(forwarder: &Forwarder, to: &str) -> (Vec<(String, String)>, St
 }
 
 async fn replay(server: &Server, headers: &[(String, String)], body: &str) -> u16 {
-    let mut request = Request::post("/internal/v1/tx");
+    replay_at(server, "/internal/v1/tx", headers, body).await
+}
+
+pub(crate) async fn replay_at(
+    server: &Server,
+    path: &str,
+    headers: &[(String, String)],
+    body: &str,
+) -> u16 {
+    let mut request = Request::post(path);
     for (name, value) in headers {
         request = request.header(name, value);
     }
@@ -233,7 +250,7 @@ async fn replay(server: &Server, headers: &[(String, String)], body: &str) -> u1
 }
 
 /// An address at which nobody listens.
-async fn unreachable() -> String {
+pub(crate) async fn unreachable() -> String {
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap();
     format!("http://{}", closed.local_addr().unwrap())
 }

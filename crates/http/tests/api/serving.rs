@@ -116,6 +116,10 @@ impl Peers for Hesitant {
         self.answer.notified().await;
         Err(Unforwarded::NotSent("too late".into()))
     }
+
+    async fn nudge(&self, _: &str, _: Lane, _: Duration) -> Result<(), Unforwarded> {
+        Err(Unforwarded::NotSent("nobody is told".into()))
+    }
 }
 
 #[tokio::test]

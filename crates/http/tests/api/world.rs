@@ -67,6 +67,10 @@ impl Peers for Alone {
     ) -> Result<Verdict, Unforwarded> {
         Err(Unforwarded::NotSent("alone".into()))
     }
+
+    async fn nudge(&self, _: &str, _: Lane, _: Duration) -> Result<(), Unforwarded> {
+        Err(Unforwarded::NotSent("alone".into()))
+    }
 }
 
 /// What nodes share, and how the next one is made.
@@ -76,6 +80,8 @@ pub(crate) struct World {
     pub(crate) settings: Settings,
     pub(crate) chains: Vec<(&'static str, u64)>,
     pub(crate) max_in_flight: Option<usize>,
+    /// Signers whose keys nobody here has.
+    pub(crate) watch_only: Vec<&'static str>,
     pub(crate) watcher: Option<Arc<dyn Watcher>>,
     pub(crate) peers: Arc<dyn Peers>,
     pub(crate) access: Access,
@@ -103,6 +109,7 @@ impl World {
             settings,
             chains: vec![("main", 1)],
             max_in_flight: None,
+            watch_only: vec![],
             watcher: None,
             peers: Arc::new(Alone),
             access: Access::open(),
@@ -128,7 +135,7 @@ impl World {
             lanes.extend([ALICE, BOB].map(|signer| NewSeat {
                 lane: lane_on(*chain, signer),
                 max_in_flight: self.max_in_flight,
-                signs: true,
+                signs: !self.watch_only.contains(&signer),
             }));
         }
         let mut registry = Registry::default();
@@ -203,6 +210,10 @@ impl World {
             },
         };
         self.chains.iter().map(info).collect()
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.hands.now()
     }
 
     /// A time that many seconds from now, as clients write it.
@@ -326,6 +337,7 @@ impl Reply {
             "store_unavailable",
             "timed_out",
             "stopping",
+            "chain_unavailable",
         ];
         if retries.contains(&code) {
             let wait: u64 = self.header("retry-after").unwrap().parse().unwrap();
