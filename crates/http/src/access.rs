@@ -26,7 +26,7 @@ pub(crate) enum Scope {
     Submit,
     /// See transactions, signers and the feed.
     Read,
-    /// Pause and resume signers.
+    /// Hold, mend and audit signers and their transactions.
     Operate,
 }
 

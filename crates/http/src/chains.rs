@@ -79,6 +79,13 @@ impl Chains {
         }
     }
 
+    /// The fees that are signed on a chain at most. Of one that is not configured here, whoever leads
+    /// there knows them.
+    pub(crate) fn ceilings(&self, id: ChainId) -> Ceilings {
+        let found = self.0.iter().find(|chain| chain.id == id);
+        found.map_or(Choice::None, Choice::One).ceilings()
+    }
+
     /// The configured name of a chain; of one that was configured once, or elsewhere, its id.
     pub(crate) fn name(&self, id: ChainId) -> Cow<'_, str> {
         let found = self.0.iter().find(|chain| chain.id == id);

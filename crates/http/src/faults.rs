@@ -112,6 +112,10 @@ impl Faults {
         }
     }
 
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.errors.is_empty()
+    }
+
     /// Nothing is wrong, or all that is.
     pub(crate) fn check(self) -> Result<(), Problem> {
         if self.errors.is_empty() {

@@ -11,6 +11,7 @@ pub(crate) mod signer;
 pub(crate) mod create;
 pub(crate) mod pause;
 pub(crate) mod reservation;
+pub(crate) mod remedy;
 
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};

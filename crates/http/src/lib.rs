@@ -20,6 +20,8 @@ mod query;
 mod json;
 mod intake;
 mod lending;
+mod audit;
+mod replacement;
 mod verdict;
 mod routes;
 mod envelope;

@@ -67,6 +67,12 @@ impl Told {
         &self.detail
     }
 
+    /// The names of the fields that are wrong.
+    #[cfg(test)]
+    pub(crate) fn fields(&self) -> Vec<&str> {
+        self.errors.iter().map(|error| &*error.field).collect()
+    }
+
     pub(crate) const fn retry_after(&self) -> Option<u64> {
         self.retry_after_seconds
     }

@@ -8,6 +8,7 @@ mod history;
 mod feed;
 mod signers;
 mod pause;
+mod remedy;
 mod reserve;
 mod nonces;
 mod holder;
@@ -85,6 +86,7 @@ pub(crate) fn described(limits: &Limits) -> (Router<Arc<Served>>, OpenApi) {
         .routes(routes!(batch::batch))
         .routes(routes!(pause::pause))
         .routes(routes!(pause::resume))
+        .routes(routes!(remedy::remedy))
         .routes(routes!(reserve::reserve))
         .routes(routes!(nonces::submitted))
         .routes(routes!(nonces::recycle))

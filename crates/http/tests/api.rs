@@ -12,6 +12,7 @@ mod api {
     mod reserving;
     mod several;
     mod holders;
+    mod remedies;
     mod reading;
     mod pages;
     mod feed;

@@ -35,7 +35,7 @@ permit!(
     /// May see things.
     Reader, Scope::Read);
 permit!(
-    /// May pause and resume.
+    /// May hold, mend and audit.
     Operator, Scope::Operate);
 
 /// A known key pays for its request even if it may not make it: trying is not free.

@@ -1,7 +1,9 @@
 //! What an operator sends to pause or resume a signer.
 
+use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use super::scalar::object as any_object;
 use crate::given::{Extras, Given, Text, object};
 
 /// Why a signer is paused or resumed; it is kept with the name of the key
@@ -15,6 +17,9 @@ pub(crate) struct PauseBody<'a> {
     /// In a person's words
     #[schema(value_type = String, min_length = 1, max_length = 1000, pattern = "^[^\\x00]*\\S[^\\x00]*$")]
     pub(crate) reason: Given<Text<'a>>,
+    /// A JSON object of the operator's own, up to 16 KiB: ticket and the like
+    #[schema(schema_with = any_object, required = false)]
+    pub(crate) audit: Option<&'a RawValue>,
     #[schema(ignore)]
     pub(crate) extras: Extras,
 }
@@ -22,4 +27,5 @@ pub(crate) struct PauseBody<'a> {
 object!(PauseBody {
     "chain" => chain,
     "reason" => reason,
+    "audit" => audit,
 });

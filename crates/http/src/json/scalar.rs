@@ -121,3 +121,11 @@ pub(crate) fn foreign() -> Object {
         .description(Some("Any JSON"))
         .build()
 }
+
+/// The schema of an object of the caller's own.
+pub(crate) fn object() -> Object {
+    ObjectBuilder::new()
+        .schema_type(SchemaType::from_iter([Type::Object, Type::Null]))
+        .description(Some("An object of the caller's own, up to 16 KiB"))
+        .build()
+}

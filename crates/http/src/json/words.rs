@@ -1,6 +1,6 @@
 //! Words that come from a fixed list, and those lists as schemas.
 
-use fencepost_app::ports::PauseReason;
+use fencepost_app::ports::{Action, PauseReason};
 use fencepost_domain::flat::Name;
 use fencepost_domain::state::{Kind, Wait, Why};
 use fencepost_domain::{attempt, event};
@@ -72,6 +72,19 @@ pub(crate) fn sub_state() -> Object {
     ];
     perhaps(waits.chain(others).chain(whys))
 }
+
+/// What can be asked for.
+pub(crate) fn action() -> Object {
+    one_of(ACTIONS.map(Action::word))
+}
+
+/// Asking the policy is no one's wish but the leader's own.
+pub(crate) const ACTIONS: [Action; 4] = [
+    Action::Resubmit,
+    Action::Replace,
+    Action::Cancel,
+    Action::Placeholder,
+];
 
 pub(crate) fn paused() -> Object {
     perhaps(PauseReason::ALL.iter().map(|reason| reason.word()))

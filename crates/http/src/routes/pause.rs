@@ -6,7 +6,6 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use fencepost_app::ports::check::AUDIT_BYTES_MAX;
 use fencepost_app::ports::{Audit, LaneView, PauseChange, PauseReason, Paused};
 use fencepost_domain::amount;
 use fencepost_domain::ids::Lane;
@@ -16,6 +15,7 @@ use tracing::Instrument;
 use super::signers::{describe, view};
 use crate::access::{Caller, Operator};
 use crate::api::Served;
+use crate::audit::Words;
 use crate::faults::Faults;
 use crate::given::Given;
 use crate::json::pause::PauseBody;
@@ -91,12 +91,7 @@ async fn changed(
 ) -> Result<Response, Problem> {
     let limits = &served.limits;
     let bytes = body::read(body, headers, limits.body_bytes, limits.body_timeout).await?;
-    let (lane, reason) = read(&served, &caller, signer, body::text(&bytes)?)?;
-    let audit = Audit {
-        by: caller.name.to_string(),
-        reason,
-        details: None,
-    };
+    let (lane, audit) = read(&served, &caller, signer, body::text(&bytes)?)?;
     // What is told of the signer is read before the change: after it nothing may fail any more.
     let looking = timeout(limits.request_timeout, look(&served, lane)).await;
     let (before, signer) = looking.map_err(|_| Problem::new(Code::TimedOut))??;
@@ -118,7 +113,7 @@ fn read(
     caller: &Caller,
     signer: &str,
     text: &str,
-) -> Result<(Lane, String), Problem> {
+) -> Result<(Lane, Audit), Problem> {
     let given: Given<PauseBody<'_>> =
         serde_json::from_str(text).map_err(|error| body::malformed(&error))?;
     let mut faults = Faults::default();
@@ -127,23 +122,12 @@ fn read(
     faults.extras("", body.extras);
     let chain = faults.text("chain", body.chain);
     let chain = served.chains.choose(chain.as_deref(), &mut faults);
-    let reason = faults.required("reason", body.reason).map(|text| text.0);
-    let reason = faults.read("reason", reason.as_deref(), reason_of);
+    let words = Words::read(body.reason, body.audit, &mut faults);
     faults.check()?;
     let signer = signer.expect("what cannot be read is a fault");
     caller.check(signer)?;
     let chain = chain.known()?.id;
-    let reason = reason.expect("what cannot be read is a fault");
-    Ok((Lane { chain, signer }, reason))
-}
-
-fn reason_of(text: &str) -> Result<String, String> {
-    let fits = !text.trim().is_empty() && text.len() <= AUDIT_BYTES_MAX && !text.contains('\0');
-    if fits {
-        Ok(text.to_owned())
-    } else {
-        Err(format!("must be 1 to {AUDIT_BYTES_MAX} bytes of text"))
-    }
+    Ok((Lane { chain, signer }, words.by(caller)))
 }
 
 async fn write(

@@ -28,11 +28,7 @@ impl Server {
 
     async fn step(&self, tx: TxId, input: Input, with: impl FnOnce(Move) -> Move) {
         let record = self.record(tx).await;
-        let view = self.store.lane(record.lane).await.unwrap().unwrap();
-        let held = Held {
-            lane: view.id,
-            token: view.token,
-        };
+        let held = self.held(tx).await;
         let transition = record.state.clone().apply(input).unwrap();
         let step = with(Move::of(&record, transition));
         let told = step.event.kind.is_told();
@@ -52,19 +48,35 @@ impl Server {
         );
     }
 
-    /// It is signed, sent, mined and final.
-    pub(crate) async fn confirm(&self, tx: TxId, n: u8) {
+    /// The lane of a transaction and the token of its leader.
+    pub(crate) async fn held(&self, tx: TxId) -> Held {
+        let record = self.record(tx).await;
+        let view = self.store.lane(record.lane).await.unwrap().unwrap();
+        Held {
+            lane: view.id,
+            token: view.token,
+        }
+    }
+
+    /// It is signed, with these fees.
+    pub(crate) async fn sign(&self, tx: TxId, n: u8, fees: SignedFees) {
         let attempt = Attempt {
             kind: attempt::Kind::Original,
             hash: hash(n),
             raw: Bytes::from(vec![n]),
-            fees: Some(SignedFees {
-                max_fee: 70,
-                max_priority_fee: Some(7),
-            }),
+            fees: Some(fees),
         };
         let sign = Input::Sign(attempt.kind, attempt.hash);
         self.step(tx, sign, |step| step.attempt(attempt)).await;
+    }
+
+    /// It is signed, sent, mined and final.
+    pub(crate) async fn confirm(&self, tx: TxId, n: u8) {
+        let fees = SignedFees {
+            max_fee: 70,
+            max_priority_fee: Some(7),
+        };
+        self.sign(tx, n, fees).await;
         let outcome = Outcome::Accepted;
         self.step(tx, Input::Sent(outcome), |step| step.sent(1, outcome))
             .await;

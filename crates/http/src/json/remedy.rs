@@ -1,0 +1,62 @@
+//! Remedies: what operators ask for, and what was asked for and done.
+
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::scalar::{AmountText, object as any_object};
+use super::words;
+use crate::given::{Extras, Given, Text, object};
+
+/// What is to be done to a transaction
+#[derive(Default, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = RemedyRequest)]
+pub(crate) struct RemedyBody<'a> {
+    /// RESUBMIT sends the newest bytes again, REPLACE signs the payload again with higher fees, CANCEL
+    /// and PLACEHOLDER use the nonce up instead
+    #[schema(schema_with = words::action, required = true)]
+    pub(crate) action: Given<Text<'a>>,
+    /// In a person's words; it is kept with the name of the key
+    #[schema(value_type = String, min_length = 1, max_length = 1000, pattern = "^[^\\x00]*\\S[^\\x00]*$")]
+    pub(crate) reason: Given<Text<'a>>,
+    /// For REPLACE: with which fees. Without them it is the smallest bump that nodes take
+    #[schema(value_type = Option<FeesBody>)]
+    pub(crate) fees: Given<FeesBody<'a>>,
+    /// A JSON object of the operator's own, up to 16 KiB: ticket and the like
+    #[schema(schema_with = any_object, required = false)]
+    pub(crate) audit: Option<&'a RawValue>,
+    #[schema(ignore)]
+    pub(crate) extras: Extras,
+}
+
+object!(RemedyBody {
+    "action" => action,
+    "reason" => reason,
+    "fees" => fees,
+    "audit" => audit,
+});
+
+/// The fees of a replacement, in the style of what it replaces: `maxFeePerGas` and
+/// `maxPriorityFeePerGas`, or `gasPrice`. Both pay at least 10 % more, rounded up
+#[derive(Default, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = FeesRequest)]
+pub(crate) struct FeesBody<'a> {
+    /// The EIP-1559 cap, in wei per gas
+    #[schema(value_type = Option<AmountText>)]
+    pub(crate) max_fee_per_gas: Given<Text<'a>>,
+    /// The EIP-1559 tip, in wei per gas
+    #[schema(value_type = Option<AmountText>)]
+    pub(crate) max_priority_fee_per_gas: Given<Text<'a>>,
+    /// Wei per gas, as before EIP-1559
+    #[schema(value_type = Option<AmountText>)]
+    pub(crate) gas_price: Given<Text<'a>>,
+    #[schema(ignore)]
+    pub(crate) extras: Extras,
+}
+
+object!(FeesBody {
+    "maxFeePerGas" => max_fee_per_gas,
+    "maxPriorityFeePerGas" => max_priority_fee_per_gas,
+    "gasPrice" => gas_price,
+});
