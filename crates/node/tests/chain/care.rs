@@ -12,38 +12,43 @@ use super::ledger::id;
 use super::market::{GWEI, Market};
 use super::member::Member;
 
-/// What is sent is not sent again before it is stuck: anvil refuses what pays less than the next block
-/// costs, and then the reason would be another one.
-const CAREFUL: &str = "[stuck]\nafter = \"2s\"\npolicy = \"POLICY\"\n\
-    [resubmit]\ninterval = \"4s\"\n[confirmations]\nstale_receipt_timeout = \"1s\"\n";
 const FINALITY: &str = "poll_interval = \"100ms\"\nfinality.confirmations = 2\n";
 /// In gwei.
 const LITTLE: u64 = 2;
 const ENOUGH: u64 = 300;
+
+/// Nodes that soon call a lane stuck, and when they send the same bytes again. What is sent again before it
+/// is stuck may be refused, for anvil takes nothing that pays less than the next block costs, and then
+/// the reason would be another one.
+pub(crate) fn careful(policy: &str, resubmit: &str) -> String {
+    format!(
+        "[resubmit]\ninterval = \"{resubmit}\"\n[confirmations]\nstale_receipt_timeout = \"1s\"\n\
+         [stuck]\nafter = \"2s\"\npolicy = \"{policy}\"\n"
+    )
+}
 
 /// A fleet on a chain.
 pub(crate) struct Care {
     pub(crate) market: Market,
     pub(crate) signer: Address,
     pub(crate) fleet: Fleet,
-    pub(crate) database: Database,
+    _database: Database,
 }
 
 impl Care {
-    /// `policy` decides; `more` are its sections, and others.
-    pub(crate) async fn new(policy: &str, more: &str) -> Result<Self> {
+    /// With these sections.
+    pub(crate) async fn new(sections: &str) -> Result<Self> {
         let database = shared().await?.create_database().await?;
         let market = Market::open().await?;
         let signer = accounts(1).await?[0];
         let fleet = Fleet::new(database.url(), 1)?
             .chain("main", CHAIN_ID, &[market.url()], FINALITY)
-            .with(&CAREFUL.replace("POLICY", policy))
-            .with(more);
+            .with(sections);
         Ok(Self {
             market,
             signer,
             fleet,
-            database,
+            _database: database,
         })
     }
 

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use super::member::Member;
 
-const PHRASE: &str = "test test test test test test test test test test test junk";
+pub(crate) const PHRASE: &str = "test test test test test test test test test test test junk";
 pub(crate) const PHRASE_VARIABLE: &str = "TEST_PHRASE";
 pub(crate) const CHAIN_ID: u64 = 31_337;
 /// Short, so that a takeover is seen soon. Statements get as much of it as they may: on a busy machine

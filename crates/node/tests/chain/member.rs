@@ -65,7 +65,11 @@ impl Member {
     }
 
     pub(crate) async fn post(&self, body: &Value) -> Result<(StatusCode, Value)> {
-        let sent = self.http.post(format!("{}/api/v1/tx", self.url)).json(body);
+        self.post_to("/api/v1/tx", body).await
+    }
+
+    pub(crate) async fn post_to(&self, path: &str, body: &Value) -> Result<(StatusCode, Value)> {
+        let sent = self.http.post(format!("{}{path}", self.url)).json(body);
         let answer = sent.send().await?;
         Ok((answer.status(), answer.json().await?))
     }
@@ -123,6 +127,27 @@ impl Member {
     pub(crate) fn log(&self) -> Vec<String> {
         let log = self.log.lock().unwrap();
         log[log.len().saturating_sub(40)..].to_vec()
+    }
+
+    /// All that it exposes of its meters.
+    pub(crate) async fn metrics(&self) -> Result<String> {
+        let url = format!("{}/metrics", self.url);
+        Ok(self.http.get(url).send().await?.text().await?)
+    }
+
+    /// The entries of its log at this level.
+    pub(crate) fn logged(&self, level: &str) -> Vec<Value> {
+        let log = self.log.lock().unwrap();
+        let entries = log
+            .iter()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        entries
+            .filter(|entry: &Value| entry["level"] == level)
+            .collect()
+    }
+
+    pub(crate) async fn kill(&mut self) -> Result<()> {
+        Ok(self.child.kill().await?)
     }
 
     /// How it ended.

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use fencepost_testkit::wait;
 use serde_json::Value;
 
-use super::care::{Care, feed, is, remedies, told, until_state};
+use super::care::{Care, careful, feed, is, remedies, told, until_state};
 use super::ledger::attempts;
 use super::member::Member;
 
@@ -14,14 +14,18 @@ const BEHIND: u8 = 4;
 const DEAR: u64 = 100;
 const CHEAP: u64 = 1;
 
+/// Longer than it takes to be stuck.
+const AGAIN: &str = "4s";
+
 fn rule(action: &str) -> String {
-    format!("[[stuck.rule]]\naction = \"{action}\"\nrounds = 1\n")
+    let careful = careful("rules", AGAIN);
+    format!("{careful}[[stuck.rule]]\naction = \"{action}\"\nrounds = 1\n")
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_head_that_pays_too_little_is_told_once_and_ends_by_itself_when_blocks_are_cheap()
 -> Result<()> {
-    let care = Care::new("noop", "").await?;
+    let care = Care::new(&careful("noop", AGAIN)).await?;
     let node = care.fleet.start("a").await?;
     let ids = care.poor_head(&node, BEHIND).await?;
     care.market.cost(DEAR).await?;
@@ -61,7 +65,10 @@ async fn a_head_that_pays_too_little_is_told_once_and_ends_by_itself_when_blocks
     }
     drop(blocks);
     told_once(&node, &ids[0]).await?;
-    ensure!(told(&node, &ids[0], "CONFIRMED").await? == 1, "it ended once");
+    ensure!(
+        told(&node, &ids[0], "CONFIRMED").await? == 1,
+        "it ended once"
+    );
     let all = usize::from(BEHIND) + 2;
     let feed = feed(&node).await?;
     ensure!(feed.len() == all, "{feed:#?}");
@@ -92,7 +99,7 @@ async fn told_once(node: &Member, id: &str) -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rule_replaces_the_head_with_a_fee_that_is_enough_and_all_later_ones_follow() -> Result<()>
 {
-    let care = Care::new("rules", &rule("replace")).await?;
+    let care = Care::new(&rule("replace")).await?;
     let node = care.fleet.start("a").await?;
     let ids = care.poor_head(&node, BEHIND).await?;
     care.market.cost(DEAR).await?;
@@ -127,7 +134,7 @@ async fn a_rule_puts_a_placeholder_for_the_head_and_its_payload_is_never_execute
 }
 
 async fn used_up(action: &str, word: &str, end: &str) -> Result<()> {
-    let care = Care::new("rules", &rule(action)).await?;
+    let care = Care::new(&rule(action)).await?;
     let node = care.fleet.start("a").await?;
     let ids = care.poor_head(&node, BEHIND).await?;
     care.market.cost(DEAR).await?;
