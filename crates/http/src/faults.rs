@@ -112,6 +112,15 @@ impl Faults {
         }
     }
 
+    /// All that is told, in one line.
+    pub(crate) fn words(&self) -> String {
+        let words = self
+            .errors
+            .iter()
+            .map(|error| format!("{} {}", error.field, error.detail));
+        words.collect::<Vec<_>>().join("; ")
+    }
+
     pub(crate) const fn is_empty(&self) -> bool {
         self.errors.is_empty()
     }

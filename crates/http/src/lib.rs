@@ -3,7 +3,8 @@
 //! Read in this order: [`Api`] is what the routes need, `routes` is one file for each group of them,
 //! `json` is how things are spelled, `problem` is how errors are told. A request's way in is
 //! `envelope` (its id, its span), `access` (who asks), `body` and `given` (its bytes, as fields),
-//! `intake` (as a transaction). [`Forwarder`] is the way to other nodes.
+//! `intake` (as a transaction). [`Forwarder`] is the way to other nodes, [`HttpPolicy`] the way to
+//! whoever decides about stuck transactions.
 
 mod api;
 mod limits;
@@ -28,7 +29,9 @@ mod envelope;
 mod openapi;
 mod server;
 mod patience;
+mod outbound;
 mod forward;
+mod policy;
 
 pub use access::{Access, BadKey};
 pub use api::Api;
@@ -37,6 +40,7 @@ pub use envelope::is_answering;
 pub use forward::Forwarder;
 pub use limits::Limits;
 pub use openapi::openapi_json;
+pub use policy::HttpPolicy;
 pub use routes::router;
 pub use secret::Secret;
 pub use server::serve;

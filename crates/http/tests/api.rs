@@ -25,4 +25,6 @@ mod api {
     mod forwarding;
     mod nudging;
     mod serving;
+    mod warnings;
+    mod policy;
 }

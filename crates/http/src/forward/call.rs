@@ -6,14 +6,14 @@ use std::time::Duration;
 use fencepost_domain::ids::Lane;
 use jiff::Timestamp;
 use reqwest::header::HeaderMap;
-use reqwest::redirect::Policy;
-use reqwest::{Client, ClientBuilder, Response, StatusCode};
+use reqwest::{Client, Response, StatusCode};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::line::Failed;
 use super::seal::{self, Purpose, Seal};
 use super::wire::{Look, Share, Told};
+use crate::outbound::{self, Unread};
 use crate::secret::Secret;
 
 /// How long a connection may take to be made. A node that is there accepts within a round trip.
@@ -38,12 +38,11 @@ pub(super) struct Caller {
 
 impl Caller {
     pub(super) fn new(secret: Option<Secret>) -> Self {
-        // Another part of the process may have chosen one before, which is as good.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = builder().build().unwrap_or_else(|error| {
-            tracing::warn!(%error, "no certificates are trusted: other nodes are reached without TLS only");
-            let untrusting = builder().tls_certs_only([]).build();
-            untrusting.expect("a client that trusts nobody needs nothing of the system")
+        let http = outbound::client(|builder| {
+            builder
+                .connect_timeout(CONNECT_TIME)
+                .pool_idle_timeout(IDLE_TIME)
+                .pool_max_idle_per_host(IDLE_MAX)
         });
         Self { http, secret }
     }
@@ -118,15 +117,6 @@ impl Caller {
     }
 }
 
-fn builder() -> ClientBuilder {
-    Client::builder()
-        .no_proxy()
-        .redirect(Policy::none())
-        .connect_timeout(CONNECT_TIME)
-        .pool_idle_timeout(IDLE_TIME)
-        .pool_max_idle_per_host(IDLE_MAX)
-}
-
 fn unsent(error: reqwest::Error) -> Failed {
     let early = error.is_connect() || error.is_builder();
     let why = fencepost_app::causes::Causes(&error).to_string();
@@ -141,14 +131,11 @@ fn strange(what: String) -> Failed {
     Failed::Unanswered(format!("it answered {what}"))
 }
 
-async fn received(mut response: Response) -> Result<(StatusCode, HeaderMap, Vec<u8>), Failed> {
+async fn received(response: Response) -> Result<(StatusCode, HeaderMap, Vec<u8>), Failed> {
     let (status, headers) = (response.status(), response.headers().clone());
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(unsent)? {
-        if body.len() + chunk.len() > ANSWER_BYTES_MAX {
-            return Err(strange("more than any answer has".to_owned()));
-        }
-        body.extend_from_slice(&chunk);
+    match outbound::whole(response, ANSWER_BYTES_MAX).await {
+        Ok(body) => Ok((status, headers, body)),
+        Err(Unread::Broken(error)) => Err(unsent(error)),
+        Err(Unread::TooLong) => Err(strange("more than any answer has".to_owned())),
     }
-    Ok((status, headers, body))
 }

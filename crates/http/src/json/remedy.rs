@@ -1,9 +1,12 @@
 //! Remedies: what operators ask for, and what was asked for and done.
 
+use fencepost_domain::U256;
+use fencepost_domain::attempt::SignedFees;
+use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use super::scalar::{AmountText, object as any_object};
+use super::scalar::{AmountText, Wei, object as any_object};
 use super::words;
 use crate::given::{Extras, Given, Text, object};
 
@@ -60,3 +63,36 @@ object!(FeesBody {
     "maxPriorityFeePerGas" => max_priority_fee_per_gas,
     "gasPrice" => gas_price,
 });
+
+/// Fees in wei per gas
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged, rename_all_fields = "camelCase")]
+pub(crate) enum Fees {
+    /// As of EIP-1559
+    Dynamic {
+        /// The cap
+        max_fee_per_gas: Wei,
+        /// The tip
+        max_priority_fee_per_gas: Wei,
+    },
+    /// As before EIP-1559
+    Legacy {
+        /// The price
+        gas_price: Wei,
+    },
+}
+
+impl From<SignedFees> for Fees {
+    fn from(fees: SignedFees) -> Self {
+        let wei = |fee: u128| Wei(U256::from(fee));
+        match fees.max_priority_fee {
+            None => Self::Legacy {
+                gas_price: wei(fees.max_fee),
+            },
+            Some(tip) => Self::Dynamic {
+                max_fee_per_gas: wei(fees.max_fee),
+                max_priority_fee_per_gas: wei(tip),
+            },
+        }
+    }
+}
