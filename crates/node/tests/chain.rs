@@ -23,4 +23,7 @@ mod chain {
     mod foreign;
     pub(crate) mod holder;
     mod mixed;
+    pub(crate) mod calls;
+    mod loans;
+    mod older;
 }

@@ -1,11 +1,14 @@
 //! A lane that does not move, on a real EVM: nodes that soon call it stuck, transactions that pay too little
 //! or enough, and what the API tells of all that.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, ensure};
 use fencepost_domain::Address;
 use fencepost_testkit::postgres::{Database, shared};
 use fencepost_testkit::wait;
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::fleet::{CHAIN_ID, Fleet, accounts};
 use super::ledger::id;
@@ -13,6 +16,8 @@ use super::market::{GWEI, Market};
 use super::member::Member;
 
 const FINALITY: &str = "poll_interval = \"100ms\"\nfinality.confirmations = 2\n";
+/// Tests of this kind wait for seconds, many at once: more often, and the machine would do nothing else.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 /// In gwei.
 const LITTLE: u64 = 2;
 const ENOUGH: u64 = 300;
@@ -111,9 +116,12 @@ pub(crate) async fn until_state(node: &Member, id: &str, words: &str) -> Result<
     let last = std::cell::RefCell::new(Value::Null);
     let stands = wait::until(words, || async {
         let tx = node.tx(id).await?;
-        let there = is(&tx, words);
         *last.borrow_mut() = tx.clone();
-        Ok(there.then_some(tx))
+        if is(&tx, words) {
+            return Ok(Some(tx));
+        }
+        sleep(BETWEEN_LOOKS).await;
+        Ok(None)
     })
     .await;
     stands.with_context(|| format!("{} {:#?}", last.borrow(), node.log()))

@@ -89,12 +89,12 @@ fn names(error: &Value, hash: &str) -> Result<()> {
 #[tokio::test(flavor = "multi_thread")]
 async fn foreign_transactions_above_the_cursor_are_passed_over() -> Result<()> {
     let care = Care::new(&careful("noop", "4s")).await?;
-    let mut node = care.fleet.start("a").await?;
+    let node = care.fleet.start("a").await?;
     let _blocks = care.market.blocks();
     for id in care.rich(&node, 0, 2).await? {
         until_state(&node, &id, "CONFIRMED").await?;
     }
-    node.kill().await?;
+    node.kill()?;
     care.meddle(2).await?;
     care.meddle(3).await?;
     fencepost_testkit::wait::until("both are in blocks", || async {

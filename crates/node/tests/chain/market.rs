@@ -99,6 +99,12 @@ impl Market {
         number(&self.rpc.call("eth_getTransactionCount", params).await?)
     }
 
+    /// The bytes of a transaction that is in the pool or in a block, or null.
+    pub(crate) async fn raw(&self, hash: &str) -> Result<Value> {
+        let params = json!([hash]);
+        self.rpc.call("eth_getRawTransactionByHash", params).await
+    }
+
     /// The hash of the transaction that has used a nonce, from all blocks.
     pub(crate) async fn mined(&self, of: Address, nonce: u64) -> Result<Option<Value>> {
         for height in 0..=self.rpc.head().await? {

@@ -146,8 +146,14 @@ impl Member {
             .collect()
     }
 
-    pub(crate) async fn kill(&mut self) -> Result<()> {
-        Ok(self.child.kill().await?)
+    /// Ends it at once, as if the machine had.
+    pub(crate) fn kill(&self) -> Result<()> {
+        let pid = self.child.id().context("it runs")?;
+        let sent = std::process::Command::new("kill")
+            .args(["-KILL", &pid.to_string()])
+            .status()?;
+        ensure!(sent.success(), "kill -KILL {pid}");
+        Ok(())
     }
 
     /// How it ended.
