@@ -10,6 +10,7 @@ use axum::http::HeaderMap;
 use fencepost_app::directory::Seat;
 use fencepost_app::lifecycle::accept::{Origin, Verdict};
 use fencepost_app::ports::{Body, Key, NewTx};
+use fencepost_domain::Address;
 use fencepost_domain::ids::{Lane, LaneId, RequestId, TxId};
 use futures::future::join_all;
 use futures::{FutureExt, StreamExt, stream};
@@ -20,6 +21,7 @@ use uuid::Uuid;
 
 use crate::access::Caller;
 use crate::api::Served;
+use crate::chains::Choice;
 use crate::faults::Faults;
 use crate::given::Given;
 use crate::json::create::CreateBody;
@@ -53,13 +55,7 @@ pub(crate) fn take(
     let read = fields::read(given, key, &served.chains, &mut faults);
     faults.check()?;
     let read = read.expect("what cannot be read is a fault");
-    caller.check(read.signer)?;
-    let lane = Lane {
-        chain: read.chain.known()?.id,
-        signer: read.signer,
-    };
-    let seat = served.node.directory().seat(lane);
-    let seat = seat.ok_or_else(|| Problem::new(Code::UnknownSigner))?;
+    let seat = seat(served, caller, read.signer, read.chain)?;
     signing(seat)?;
     let now = served.node.clock().now();
     let is_past = read.not_after.is_some_and(|not_after| not_after <= now);
@@ -74,6 +70,22 @@ pub(crate) fn take(
         meta: read.meta,
     };
     Ok(Taken { seat, tx })
+}
+
+/// The lane of ours that is meant, if the key covers it. Whether a signer exists is not told to others.
+pub(crate) fn seat(
+    served: &Served,
+    caller: &Caller,
+    signer: Address,
+    chain: Choice<'_>,
+) -> Result<Seat, Problem> {
+    caller.check(signer)?;
+    let lane = Lane {
+        chain: chain.known()?.id,
+        signer,
+    };
+    let seat = served.node.directory().seat(lane);
+    seat.ok_or_else(|| Problem::new(Code::UnknownSigner))
 }
 
 /// That we have the key of a lane. Without it nothing can be signed, whatever is stored.

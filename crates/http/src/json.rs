@@ -12,6 +12,8 @@ pub(crate) mod create;
 pub(crate) mod pause;
 pub(crate) mod reservation;
 pub(crate) mod remedy;
+pub(crate) mod reconcile;
+pub(crate) mod placeholder;
 
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};

@@ -9,7 +9,7 @@ use fencepost_app::directory::Seat;
 use fencepost_app::lifecycle::accept::Verdict;
 use fencepost_app::ports::{Body, Key, Loan, NewTx, Record, Settle, SettleAct, Settled};
 use fencepost_domain::amount;
-use fencepost_domain::ids::{Lane, LockToken, RequestId, TxId};
+use fencepost_domain::ids::{LockToken, RequestId, TxId};
 use fencepost_domain::keccak256;
 use fencepost_domain::request::Meta;
 use fencepost_domain::state::{Kind, State};
@@ -61,15 +61,9 @@ impl Wish {
         let count = faults.number("count", body.count, 1..=COUNT_MAX);
         faults.check()?;
         let signer = signer.expect("what cannot be read is a fault");
-        caller.check(signer)?;
-        let lane = Lane {
-            chain: chain.known()?.id,
-            signer,
-        };
-        let seat = served.node.directory().seat(lane);
         let lending = served.node.settings().lending;
         Ok(Self {
-            seat: seat.ok_or_else(|| Problem::new(Code::UnknownSigner))?,
+            seat: intake::seat(served, caller, signer, chain)?,
             request_id,
             ttl: ttl.map_or(lending.ttl, Duration::from_secs),
             grace: lending.grace,

@@ -8,6 +8,8 @@ mod history;
 mod feed;
 mod signers;
 mod pause;
+mod reconcile;
+mod placeholder;
 mod remedy;
 mod reserve;
 mod nonces;
@@ -86,6 +88,8 @@ pub(crate) fn described(limits: &Limits) -> (Router<Arc<Served>>, OpenApi) {
         .routes(routes!(batch::batch))
         .routes(routes!(pause::pause))
         .routes(routes!(pause::resume))
+        .routes(routes!(reconcile::reconcile))
+        .routes(routes!(placeholder::placeholder))
         .routes(routes!(remedy::remedy))
         .routes(routes!(reserve::reserve))
         .routes(routes!(nonces::submitted))

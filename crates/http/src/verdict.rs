@@ -38,3 +38,36 @@ const fn held(reason: PauseReason) -> &'static str {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use fencepost_app::ports::Body;
+    use fencepost_domain::ids::{Nonce, TxId};
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn what_stored_nothing_is_told_by_its_code() {
+        let tx = NewTx {
+            tx: TxId(Uuid::nil()),
+            request_id: None,
+            body: Body::Placeholder(Nonce::ZERO),
+            not_after: None,
+            meta: None,
+        };
+        for (verdict, status, code) in [
+            (Verdict::NotOpen, 409, "nonce_not_open"),
+            (Verdict::NotLeader(None), 409, "not_leader"),
+            (Verdict::Exhausted, 409, "nonces_exhausted"),
+            (Verdict::Paused(PauseReason::Failover), 423, "signer_paused"),
+            (Verdict::Overloaded, 503, "overloaded"),
+            (Verdict::Unavailable, 503, "store_unavailable"),
+            (Verdict::Unknown, 504, "outcome_unknown"),
+        ] {
+            let problem = told(verdict, &tx).unwrap_err();
+            let told = (problem.code().status().as_u16(), problem.code().word());
+            assert_eq!(told, (status, code));
+        }
+    }
+}

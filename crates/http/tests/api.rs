@@ -6,6 +6,7 @@ mod api {
     pub(crate) mod world;
     pub(crate) mod sabotage;
     pub(crate) mod chain_steps;
+    pub(crate) mod counting;
     mod creating;
     mod wrong_fields;
     mod batches;
@@ -13,6 +14,8 @@ mod api {
     mod several;
     mod holders;
     mod remedies;
+    mod reconciling;
+    mod placeholders;
     mod reading;
     mod pages;
     mod feed;

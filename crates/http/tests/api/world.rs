@@ -14,8 +14,8 @@ use fencepost_app::lifecycle::accept::Verdict;
 use fencepost_app::meters::Meters;
 use fencepost_app::node::{Node, Parts};
 use fencepost_app::ports::{
-    Clock, Holder, NewTx, PageQuery, Peers, Record, Store, Terms, Ticks, Unforwarded, Watched,
-    Watcher,
+    Chain, Clock, Holder, NewTx, PageQuery, Peers, Record, Store, Terms, Ticks, Unforwarded,
+    Watched, Watcher,
 };
 use fencepost_app::settings::{ChainSettings, Settings};
 use fencepost_domain::Address;
@@ -84,6 +84,7 @@ pub(crate) struct World {
     pub(crate) watch_only: Vec<&'static str>,
     pub(crate) watcher: Option<Arc<dyn Watcher>>,
     pub(crate) peers: Arc<dyn Peers>,
+    pub(crate) chain: Option<Arc<dyn Chain>>,
     pub(crate) access: Access,
     pub(crate) cluster: Option<Secret>,
     pub(crate) limits: Limits,
@@ -112,6 +113,7 @@ impl World {
             watch_only: vec![],
             watcher: None,
             peers: Arc::new(Alone),
+            chain: None,
             access: Access::open(),
             cluster: None,
             limits: Limits::default(),
@@ -143,7 +145,7 @@ impl World {
             settings: self.settings.clone(),
             directory: Directory::open(&*self.store, &lanes).await.unwrap(),
             store,
-            chain: None,
+            chain: self.chain.clone(),
             signer: None,
             policy: Arc::new(fencepost_app::ports::Noop),
             peers: Arc::clone(&self.peers),
