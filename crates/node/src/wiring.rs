@@ -1,7 +1,6 @@
 //! What a node is made of: every port and every loop, in one list.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use fencepost_app::directory::Directory;
 use fencepost_app::drive::Running;
@@ -13,7 +12,7 @@ use fencepost_app::ports::{
 use fencepost_app::recovery::rules::Rules;
 use fencepost_app::settings::ChainSettings;
 use fencepost_evm::{ChainConfig, Chains};
-use fencepost_http::{Api, ChainInfo, Forwarder, Limits, Secret};
+use fencepost_http::{Api, ChainInfo, Forwarder, HttpPolicy, Limits};
 use fencepost_postgres::PostgresStore;
 use fencepost_signer::Keyring;
 use fencepost_sqlite::SqliteStore;
@@ -50,7 +49,13 @@ pub(crate) async fn wire(
     let rpc = fencepost_evm::Meters::register(&mut registry);
     let chain = keyring.is_some().then(|| reach(&config.chains, &rpc));
     let chain = chain.transpose()?;
-    let policy = policy(serving.policy)?;
+    let infos = config.chains.iter().map(|chain| ChainInfo {
+        name: chain.name.clone(),
+        id: chain.id,
+        ceilings: chain.ceilings,
+    });
+    let infos: Vec<ChainInfo> = infos.collect();
+    let policy = policy(serving.policy, &infos);
     let clock: Arc<dyn Clock> = Arc::new(TimeOfDay);
     let store = open(&config.store, config.settings.lease, &clock)
         .await
@@ -93,15 +98,10 @@ pub(crate) async fn wire(
         meters,
     });
     let node = Arc::clone(&crew.node);
-    let chains = config.chains.into_iter().map(|chain| ChainInfo {
-        name: chain.name,
-        id: chain.id,
-        ceilings: chain.ceilings,
-    });
     let api = Api {
         node: Arc::clone(&node),
         url,
-        chains: chains.collect(),
+        chains: infos,
         access: serving.access,
         cluster: serving.cluster,
         registry: Arc::new(registry),
@@ -115,25 +115,16 @@ pub(crate) async fn wire(
 }
 
 /// Who decides about stuck transactions.
-fn policy(wanted: StuckPolicy) -> Result<Arc<dyn Policy>, Failure> {
+fn policy(wanted: StuckPolicy, chains: &[ChainInfo]) -> Arc<dyn Policy> {
     match wanted {
-        StuckPolicy::Noop => Ok(Arc::new(Noop)),
-        StuckPolicy::Rules(rules) => Ok(Arc::new(Rules(rules))),
+        StuckPolicy::Noop => Arc::new(Noop),
+        StuckPolicy::Rules(rules) => Arc::new(Rules(rules)),
         StuckPolicy::Http {
             url,
             timeout,
             secret,
-        } => elsewhere(&url, timeout, secret.as_ref()),
+        } => Arc::new(HttpPolicy::new(url, timeout, secret, chains)),
     }
-}
-
-/// BASE: `fencepost_http::HttpPolicy::new(url, timeout, secret, ceilings of each chain)` takes this
-/// one's place when both are merged.
-fn elsewhere(_: &str, _: Duration, _: Option<&Secret>) -> Result<Arc<dyn Policy>, Failure> {
-    Err(Failure::new(
-        "stuck.policy = \"http\" cannot be used",
-        "it is not available",
-    ))
 }
 
 /// The chains, as their endpoints are reached.
@@ -181,8 +172,14 @@ mod tests {
 
     #[test]
     fn the_policy_is_the_one_that_is_wanted() {
-        let named = |wanted| policy(wanted).map(|policy| policy.name().to_owned()).ok();
-        assert_eq!(named(StuckPolicy::Noop).as_deref(), Some("noop"));
-        assert_eq!(named(StuckPolicy::Rules(vec![])).as_deref(), Some("rules"));
+        let named = |wanted| policy(wanted, &[]).name().to_owned();
+        assert_eq!(named(StuckPolicy::Noop), "noop");
+        assert_eq!(named(StuckPolicy::Rules(vec![])), "rules");
+        let http = StuckPolicy::Http {
+            url: "http://localhost:1".to_owned(),
+            timeout: std::time::Duration::from_secs(1),
+            secret: None,
+        };
+        assert_eq!(named(http), "http");
     }
 }

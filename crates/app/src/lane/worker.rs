@@ -79,6 +79,8 @@ pub struct Worker {
     /// Remedies that we have claimed and not carried out. They outlive what is in mind of their lanes:
     /// under our token nobody is shown them again.
     pub(crate) errands: BTreeMap<TxId, Errand>,
+    /// Lanes in which holders of lent nonces may have spoken.
+    pub(crate) settled: BTreeSet<LaneId>,
     /// Lanes for which remedies may have been asked.
     pub(crate) asked_for: BTreeSet<LaneId>,
 }
@@ -118,6 +120,7 @@ impl Worker {
             endings: BTreeMap::new(),
             postponed: vec![],
             errands: BTreeMap::new(),
+            settled: BTreeSet::new(),
             asked_for: BTreeSet::new(),
         }
     }
@@ -223,6 +226,8 @@ impl Worker {
             // Whoever leads it reads it; if that is us again, we are told.
             if self.node.leases.held(lane).is_none() {
                 self.unread.remove(&lane);
+                self.settled.remove(&lane);
+                self.asked_for.remove(&lane);
                 if self.tracks.contains_key(&lane) {
                     self.forget(lane);
                     self.unread.remove(&lane);
@@ -231,6 +236,9 @@ impl Worker {
             return;
         }
         self.finish_again(lane).await;
+        if self.settled.remove(&lane) {
+            self.read_loans(lane).await;
+        }
         if self.asked_for.remove(&lane) {
             self.claim_errands(lane).await;
         }
@@ -258,9 +266,10 @@ impl Worker {
             }
             Report::LookAgain(lane) => self.forget(lane),
             Report::Settled(lane) => {
+                // Which nonces are free may have changed; the rest is read once for all that came together.
                 self.memory.remove(&lane);
                 self.asked_for.insert(lane);
-                self.read_loans(lane).await;
+                self.settled.insert(lane);
             }
             Report::Remedied(lane) => {
                 self.asked_for.insert(lane);
