@@ -48,8 +48,6 @@ mod tests {
     use serde::{Deserialize, Serialize};
     use serde_json::json;
 
-    use super::*;
-
     #[derive(Debug, PartialEq, Serialize, Deserialize)]
     struct Some64 {
         #[serde(

@@ -38,7 +38,7 @@ pub struct Builder {
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     /// No node was given.
-    #[error("no node was given")]
+    #[error("no node was given; FENCEPOST_URL names one where the environment is asked")]
     NoNodes,
     /// A URL is not where a node can be.
     #[error("{url} is not where a node can be: {why}")]
@@ -88,6 +88,17 @@ impl Builder {
     pub fn api_key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
+    }
+
+    /// What the environment says, as the command line takes it: nodes from `FENCEPOST_URL` (several are separated
+    /// by commas) and the key from `FENCEPOST_API_KEY`.
+    pub fn from_env() -> Self {
+        let given = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
+        let urls = given("FENCEPOST_URL").unwrap_or_default();
+        let urls = urls.split(',').map(str::trim).filter(|url| !url.is_empty());
+        let mut builder = Self::default().nodes(urls);
+        builder.key = given("FENCEPOST_API_KEY");
+        builder
     }
 
     /// How long one try may take (40 s). Below the server's own limit (35 s) its last word is not heard.

@@ -8,7 +8,7 @@ use crate::problem::Problem;
 use crate::reservation::Reservation;
 
 /// Why the closure has no hash to name.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NonceError<E> {
     /// It is given up, and **nothing was sent** with this nonce, in this run or an earlier one, not even perhaps:
     /// the nonce is given back, and someone else is given it next. After an error that leaves open whether a
@@ -75,8 +75,8 @@ pub enum WithNonceError<E> {
         /// The nonce.
         lent: Box<Lent>,
     },
-    /// The nonce is no longer ours. A hash that was to be named is recorded and followed by the nodes, but another
-    /// transaction may have the nonce: a person should look.
+    /// The nonce is no longer ours, and another transaction may have it: a person should look. Whether a hash that
+    /// was to be named was recorded all the same is in the problem's detail.
     #[error("the nonce is no longer ours: {problem}")]
     LockLost {
         /// What the closure has sent, if it has.
@@ -86,9 +86,10 @@ pub enum WithNonceError<E> {
         /// What the node said.
         problem: Box<Problem>,
     },
-    /// The closure has sent, and no node could be told. **Tell it again**: `client.submitted(lent.reservation_id,
-    /// &lent.lock_token, hash)`, until it is answered.
-    #[error("it was sent as {hash}, and no node could be told")]
+    /// The closure has sent, and the nodes do not know it. Where the source is retryable, **tell it again**:
+    /// `client.submitted(lent.reservation_id, &lent.lock_token, hash)`, until it is answered. Where it is a
+    /// refusal, such as `hash_differs`, a person should look.
+    #[error("it was sent as {hash}, which could not be told")]
     Untold {
         /// What was sent.
         hash: B256,

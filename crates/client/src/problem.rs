@@ -39,6 +39,12 @@ words! {
         RemedyRunning = "remedy_running",
         /// The lent nonce is someone else's by now, or the lock token is wrong.
         LockLost = "lock_lost",
+        /// The holder of a lent nonce has named another hash before.
+        HashDiffers = "hash_differs",
+        /// The holder of a lent nonce says that it was sent, so it is neither given back nor lent for longer.
+        AlreadySubmitted = "already_submitted",
+        /// The endpoints of the chain do not agree.
+        ChainDisagrees = "chain_disagrees",
         /// The feed does not reach that far.
         FeedReset = "feed_reset",
         /// The body is too large.
@@ -59,6 +65,8 @@ words! {
         Overloaded = "overloaded",
         /// The database cannot be used now.
         StoreUnavailable = "store_unavailable",
+        /// The chain cannot be asked now.
+        ChainUnavailable = "chain_unavailable",
         /// The node is stopping.
         Stopping = "stopping",
         /// The answer took too long, and nothing was changed.

@@ -107,7 +107,7 @@ pub struct Reservation {
     pub chain: String,
     /// The holder's own name for it.
     pub request_id: Option<String>,
-    /// The nonce; none once it was given back.
+    /// The nonce. Once the reservation is RECYCLABLE it is another's, or will be.
     pub nonce: Option<u64>,
     /// What its holder shows. Reading a reservation by its id does not tell it.
     pub lock_token: Option<LockToken>,
@@ -169,7 +169,8 @@ impl Client {
         Ok((self.ask(&call).await?, call.effect))
     }
 
-    /// Lends several nonces at once. Tried again under the same request id.
+    /// Lends several nonces at once, up to 100, all or none. Tried again under the same request id. Where only some
+    /// could be lent they are given back and the id is used up: `idempotency_conflict` then says to take another.
     pub async fn reserve_many(
         &self,
         reservation: &NewReservation,
@@ -186,8 +187,8 @@ impl Client {
     }
 
     /// Names what was sent with a lent nonce; from then on it is followed on chain. Tried again: naming the same
-    /// hash twice is naming it once. A 409 `lock_lost` means that the nonce was given back before; the hash is
-    /// recorded and followed all the same, for another transaction may have the nonce by now.
+    /// hash twice is naming it once. A 409 `lock_lost` means that the nonce was given back before, and another
+    /// transaction may have it by now; its detail says whether the hash was recorded all the same.
     pub async fn submitted(
         &self,
         id: Uuid,

@@ -1,0 +1,15 @@
+//! The client against a real node with its API on a real connection: that both mean the same by every field.
+
+#![allow(clippy::unwrap_used)] // A test may stop at any surprise.
+
+mod api {
+    pub(crate) mod world;
+    pub(crate) mod chain_steps;
+    mod sending;
+    mod reading;
+    mod feed;
+    mod signers;
+    mod access;
+    mod health;
+    mod words;
+}
