@@ -26,4 +26,6 @@ mod chain {
     pub(crate) mod calls;
     mod loans;
     mod older;
+    mod gaps;
+    mod policy;
 }

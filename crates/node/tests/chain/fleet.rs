@@ -16,6 +16,8 @@ use tempfile::TempDir;
 use super::member::Member;
 
 pub(crate) const PHRASE: &str = "test test test test test test test test test test test junk";
+/// What the questions of the stuck policy are signed with.
+pub(crate) const POLICY_SECRET: &str = "a secret that the business knows";
 pub(crate) const PHRASE_VARIABLE: &str = "TEST_PHRASE";
 pub(crate) const CHAIN_ID: u64 = 31_337;
 /// Short, so that a takeover is seen soon. Statements get as much of it as they may: on a busy machine

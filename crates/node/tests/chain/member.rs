@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::oneshot;
 
-use super::fleet::PHRASE_VARIABLE;
+use super::fleet::{PHRASE_VARIABLE, POLICY_SECRET};
 
 /// One process.
 pub(crate) struct Member {
@@ -37,6 +37,7 @@ impl Member {
                 "CLUSTER_SECRET",
                 "a secret that all nodes of the cluster share",
             )
+            .env("POLICY_SECRET", POLICY_SECRET)
             .env(PHRASE_VARIABLE, phrase)
             .env("RUST_LOG", "info")
             .env_remove("FENCEPOST_TRAP")
