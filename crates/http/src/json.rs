@@ -8,10 +8,12 @@ pub(crate) mod transaction;
 pub(crate) mod history;
 pub(crate) mod completion;
 pub(crate) mod signer;
+mod why;
 pub(crate) mod create;
 pub(crate) mod pause;
 pub(crate) mod reservation;
 pub(crate) mod remedy;
+pub(crate) mod acts;
 pub(crate) mod reconcile;
 pub(crate) mod placeholder;
 

@@ -7,7 +7,9 @@ mod page;
 mod history;
 mod feed;
 mod signers;
+mod gaps;
 mod pause;
+mod acts;
 mod reconcile;
 mod placeholder;
 mod remedy;
@@ -71,6 +73,8 @@ pub(crate) fn described(limits: &Limits) -> (Router<Arc<Served>>, OpenApi) {
         .routes(routes!(history::confirmations))
         .routes(routes!(signers::list))
         .routes(routes!(signers::one))
+        .routes(routes!(acts::remedies))
+        .routes(routes!(acts::audit))
         .routes(routes!(nonces::one))
         .routes(routes!(health::livez))
         .routes(routes!(health::readyz))

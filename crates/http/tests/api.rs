@@ -14,12 +14,14 @@ mod api {
     mod several;
     mod holders;
     mod remedies;
+    mod acts;
     mod reconciling;
     mod placeholders;
     mod reading;
     mod pages;
     mod feed;
     mod signers;
+    mod gaps;
     mod access;
     mod outages;
     mod envelope;

@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::scalar::{Eip55, Moment};
+use super::why::why;
 use super::words;
 use crate::chains::Chains;
 
@@ -41,7 +42,8 @@ pub(crate) struct Signer {
     oldest_age_seconds: Option<u64>,
     /// Transactions that cannot move by themselves
     stuck: u64,
-    /// Nonces from the oldest unfinished one up that nobody holds
+    /// Nonces that nobody holds and that later transactions wait for: those that were given back are among
+    /// them. Where the chain was not asked, none below the oldest unfinished one but those
     gaps: Vec<u64>,
     /// Nonces that were given back and are given out next
     free_nonces: Vec<u64>,
@@ -83,9 +85,8 @@ pub(crate) struct Head {
     /// Why it stands there
     #[schema(schema_with = words::sub_state, required = true)]
     sub_state: Option<&'static str>,
-    /// Its newest error
-    #[schema(required = true)]
-    why: Option<String>,
+    /// Why it stands there, in words, with its newest error
+    why: String,
 }
 
 impl Signer {
@@ -106,7 +107,7 @@ impl Signer {
             gaps: gaps.iter().map(|nonce| nonce.get()).collect(),
             free_nonces: view.free.iter().map(|nonce| nonce.get()).collect(),
             paused: view.paused.map(|reason| reason.word()),
-            head: view.head.as_deref().map(Head::from),
+            head: view.head.as_deref().map(|head| Head::of(head, gaps, now)),
         }
     }
 
@@ -139,14 +140,14 @@ impl From<&Leader> for LeaderView {
     }
 }
 
-impl From<&Record> for Head {
-    fn from(record: &Record) -> Self {
+impl Head {
+    fn of(record: &Record, gaps: &[Nonce], now: Timestamp) -> Self {
         Self {
             tx_id: record.tx.0,
             nonce: record.state.nonce().map(|nonce| nonce.get()),
             state: record.state.name().word(),
             sub_state: record.state.sub(),
-            why: record.last_error.clone(),
+            why: why(record, gaps, now),
         }
     }
 }

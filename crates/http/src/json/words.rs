@@ -1,6 +1,6 @@
 //! Words that come from a fixed list, and those lists as schemas.
 
-use fencepost_app::ports::{Action, PauseReason};
+use fencepost_app::ports::{Action, PauseReason, Progress};
 use fencepost_domain::flat::Name;
 use fencepost_domain::state::{Kind, Wait, Why};
 use fencepost_domain::{attempt, event};
@@ -85,6 +85,10 @@ pub(crate) const ACTIONS: [Action; 4] = [
     Action::Cancel,
     Action::Placeholder,
 ];
+
+pub(crate) fn progress() -> Object {
+    one_of(Progress::ALL.map(Progress::word))
+}
 
 pub(crate) fn paused() -> Object {
     perhaps(PauseReason::ALL.iter().map(|reason| reason.word()))

@@ -104,7 +104,7 @@ async fn changed(
 
 async fn look(served: &Served, lane: Lane) -> Result<(LaneView, Signer), Problem> {
     let view = view(served, lane).await?;
-    let signer = describe(served, view.clone()).await?;
+    let signer = describe(served, view.clone(), None).await?;
     Ok((view, signer))
 }
 

@@ -10,6 +10,7 @@ use fencepost_domain::amount;
 use fencepost_domain::ids::{Lane, LaneId, Nonce};
 
 use super::LIST_MAX;
+use super::gaps::gaps;
 use crate::access::Reader;
 use crate::api::Served;
 use crate::json;
@@ -25,8 +26,6 @@ problems!(Problems: Unauthorized, Forbidden, UnknownSigner, UnknownChain, Invali
 
 /// Marks our cursors, and which kind they are.
 const CURSOR_MARK: &str = "s1-";
-/// The most gaps that are shown of one signer; more are as bad.
-const GAPS_MAX: usize = 100;
 
 /// All signers that the key covers
 #[utoipa::path(
@@ -66,7 +65,7 @@ pub(super) async fn list(
     // One after another: whoever lists signers takes one reader of the store, not all of them.
     let mut signers = Vec::new();
     for view in visible {
-        signers.push(describe(&served, view).await?);
+        signers.push(describe(&served, view, None).await?);
     }
     let answer = Signers {
         signers,
@@ -103,8 +102,10 @@ pub(super) async fn one(
     caller.check(signer)?;
     let chain = chain.known()?.id;
     let lane = Lane { chain, signer };
-    let signer = describe(&served, view(&served, lane).await?).await?;
-    let signer = signer.counted(served.node.counts(lane).await);
+    let view = view(&served, lane).await?;
+    let counts = served.node.counts(lane).await;
+    let signer = describe(&served, view, counts.latest).await?;
+    let signer = signer.counted(counts);
     Ok(json::answer(StatusCode::OK, &signer))
 }
 
@@ -115,16 +116,14 @@ pub(super) async fn view(served: &Served, lane: Lane) -> Result<LaneView, Proble
     view.ok_or_else(|| Problem::new(Code::UnknownSigner))
 }
 
-/// A lane in JSON, with its gaps. Below the oldest unfinished nonce there is nothing left to wait for,
-/// and free nonces are no gaps: they are given out next.
-pub(super) async fn describe(served: &Served, view: LaneView) -> Result<Signer, Problem> {
-    let head = view.head.as_ref().and_then(|head| head.state.nonce());
-    let mut gaps: Vec<Nonce> = vec![];
-    if let Some(from) = head {
-        let found = served.node.store().gaps(view.id, from, GAPS_MAX).await;
-        gaps = found.map_err(|error| Problem::unread(&error))?;
-        gaps.retain(|nonce| !view.free.contains(nonce));
-    }
+/// A lane in JSON, with its gaps.
+pub(super) async fn describe(
+    served: &Served,
+    view: LaneView,
+    latest: Option<Nonce>,
+) -> Result<Signer, Problem> {
+    let gaps = gaps(served.node.store(), &view, latest).await;
+    let gaps = gaps.map_err(|error| Problem::unread(&error))?;
     let now = served.node.clock().now();
     Ok(Signer::of(&view, &gaps, &served.chains, now))
 }

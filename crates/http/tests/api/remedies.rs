@@ -198,6 +198,16 @@ async fn each_wrong_field_of_a_remedy_is_told_by_its_name() {
     );
 }
 
+/// That these fees are refused for these fields, in these words.
+async fn refused(server: &Server, sent: &Value, fees: &Value, expected: &[(&str, &str)]) {
+    let reply = ask(server, sent, &replace(fees)).await;
+    let fields: Vec<_> = expected.iter().map(|(field, _)| *field).collect();
+    assert_eq!(reply.fields(), fields, "{fees}");
+    for (_, words) in expected {
+        assert!(reply.text().contains(words), "{words}: {}", reply.text());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn fees_that_no_node_would_take_or_that_are_above_our_ceilings_are_refused() {
     let server = world().server().await;
@@ -208,12 +218,7 @@ async fn fees_that_no_node_would_take_or_that_are_above_our_ceilings_are_refused
     server.sign(id(&dynamic), 1, DYNAMIC).await;
     server.sign(id(&legacy), 2, LEGACY).await;
     let check = async |sent: &Value, fees: Value, expected: &[(&str, &str)]| {
-        let reply = ask(&server, sent, &replace(&fees)).await;
-        let fields: Vec<_> = expected.iter().map(|(field, _)| *field).collect();
-        assert_eq!(reply.fields(), fields, "{fees}");
-        for (_, words) in expected {
-            assert!(reply.text().contains(words), "{words}: {}", reply.text());
-        }
+        refused(&server, sent, &fees, expected).await;
     };
     let (cap, tip, price) = (
         "fees.maxFeePerGas",

@@ -35,8 +35,8 @@ async fn a_signer_is_told_whole() {
         "signer": ALICE, "chain": "main",
         "leader": { "node": "n1", "url": "http://127.0.0.1:1", "token": 1, "expiresAt": leader["expiresAt"] },
         "nextNonce": 3, "chainLatest": null, "chainPending": null, "inFlight": 2, "queued": 0,
-        "oldestAgeSeconds": told["oldestAgeSeconds"], "stuck": 0, "gaps": [], "freeNonces": [1], "paused": null,
-        "head": { "txId": first["txId"], "nonce": 0, "state": "ALLOCATED", "subState": null, "why": null },
+        "oldestAgeSeconds": told["oldestAgeSeconds"], "stuck": 0, "gaps": [1], "freeNonces": [1], "paused": null,
+        "head": { "txId": first["txId"], "nonce": 0, "state": "ALLOCATED", "subState": null, "why": "not signed yet" },
     });
     assert_eq!(told, expected);
     assert!(told["oldestAgeSeconds"].as_u64().unwrap() >= 5);
