@@ -28,18 +28,21 @@ enum Effect {
     Send,
     /// What came of sending is stored.
     Outcome,
+    /// What a policy has said is stored.
+    Decide,
     /// A receipt is stored.
     Receipt,
     /// An ending is stored and told.
     Final,
 }
 
-const EFFECTS: [(Effect, &str); 7] = [
+const EFFECTS: [(Effect, &str); 8] = [
     (Effect::Allocate, "allocate"),
     (Effect::Sign, "sign"),
     (Effect::Store, "store"),
     (Effect::Send, "send"),
     (Effect::Outcome, "outcome"),
+    (Effect::Decide, "decide"),
     (Effect::Receipt, "receipt"),
     (Effect::Final, "final"),
 ];

@@ -12,7 +12,20 @@ mod chain {
     mod order;
     mod cost;
     mod hanging;
-    mod rpc;
+    pub(crate) mod rpc;
     mod anvil;
     mod reorgs;
+    pub(crate) mod market;
+    pub(crate) mod care;
+    mod stuck;
+    #[cfg(debug_assertions)]
+    mod heirs;
+    mod foreign;
+    pub(crate) mod holder;
+    mod mixed;
+    pub(crate) mod calls;
+    mod loans;
+    mod older;
+    mod gaps;
+    mod policy;
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use fencepost_app::ports::{
-    Acquired, AskedRemedy, Audit, Beat, Bid, BlockBody, Chain, ChainHealth, ChainUnavailable,
-    Claimed, ClaimedRemedies, Consumer, CountMode, CursorMove, CursorMoved, Enqueued, Estimate,
-    Feed, Held, Holder, Key, LaneBatch, LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneView,
-    NewRemedy, NewTx, Orphan, PageQuery, PauseChange, Paused, Pulse, Receipt, Record, Renewed,
-    Settle, Settled, Signed, Signer, Source, Store, StoreError, StoredAttempt, StoredEvent, Tip,
-    Unsignable,
+    Acquired, Act, Acts, AskedRemedy, Audit, Beat, Bid, BlockBody, Chain, ChainHealth,
+    ChainUnavailable, Claimed, ClaimedRemedies, Consumer, CountMode, CursorMove, CursorMoved,
+    Decided, Decision, Enqueued, Estimate, Feed, Held, Holder, Key, LaneBatch, LaneCreated,
+    LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx, Orphan, PageQuery,
+    PauseChange, Paused, Pulse, Receipt, Record, RemedyId, Renewed, Settle, Settled, Signed,
+    Signer, Source, Store, StoreError, StoredAttempt, StoredEvent, Tip, Unsignable,
 };
 use fencepost_domain::attempt::Unsigned;
 use fencepost_domain::fee::Quote;
@@ -178,6 +178,9 @@ trapped! {
     fn claim_due(holder: &Holder, held: &[Held], next_in_ms: u64, limit: usize) -> Claimed;
     fn ask_remedy(remedy: &NewRemedy) -> AskedRemedy;
     fn claim_remedies(holder: &Holder, held: &[Held], limit: usize) -> ClaimedRemedies;
+    fn decide_remedy(holder: &Holder, held: Held, decided: &Decided) -> Decision as vec![Effect::Decide];
+    fn remedy_lanes(after: Option<LaneId>, limit: usize) -> Vec<LaneId>;
+    fn acts(of: Acts, before: Option<RemedyId>, limit: usize) -> Vec<Act>;
     fn settle(call: &Settle) -> Settled;
     fn find(key: &Key) -> Option<Record>;
     fn find_many(ids: &[TxId]) -> Vec<Record>;

@@ -15,15 +15,15 @@ use tempfile::TempDir;
 
 use super::member::Member;
 
-const PHRASE: &str = "test test test test test test test test test test test junk";
+pub(crate) const PHRASE: &str = "test test test test test test test test test test test junk";
+/// What the questions of the stuck policy are signed with.
+pub(crate) const POLICY_SECRET: &str = "a secret that the business knows";
 pub(crate) const PHRASE_VARIABLE: &str = "TEST_PHRASE";
 pub(crate) const CHAIN_ID: u64 = 31_337;
 /// Short, so that a takeover is seen soon. Statements get as much of it as they may: on a busy machine
 /// they need it.
-#[cfg(debug_assertions)]
 const SHORT_LEASE: &str =
     "[lease]\nduration = \"3s\"\nrenew_interval = \"500ms\"\nclock_skew_allowance = \"100ms\"\n";
-#[cfg(debug_assertions)]
 const SHORT_STATEMENTS: &str = "statement_timeout = \"1400ms\"\n";
 
 /// The first accounts of the phrase.
@@ -128,7 +128,6 @@ impl Fleet {
     }
 
     /// With leases that soon run out.
-    #[cfg(debug_assertions)]
     pub(crate) fn leasing_shortly(self) -> Self {
         let statements = SHORT_STATEMENTS;
         Self { statements, ..self }.with(SHORT_LEASE)

@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::oneshot;
 
-use super::fleet::PHRASE_VARIABLE;
+use super::fleet::{PHRASE_VARIABLE, POLICY_SECRET};
 
 /// One process.
 pub(crate) struct Member {
@@ -37,6 +37,7 @@ impl Member {
                 "CLUSTER_SECRET",
                 "a secret that all nodes of the cluster share",
             )
+            .env("POLICY_SECRET", POLICY_SECRET)
             .env(PHRASE_VARIABLE, phrase)
             .env("RUST_LOG", "info")
             .env_remove("FENCEPOST_TRAP")
@@ -65,7 +66,11 @@ impl Member {
     }
 
     pub(crate) async fn post(&self, body: &Value) -> Result<(StatusCode, Value)> {
-        let sent = self.http.post(format!("{}/api/v1/tx", self.url)).json(body);
+        self.post_to("/api/v1/tx", body).await
+    }
+
+    pub(crate) async fn post_to(&self, path: &str, body: &Value) -> Result<(StatusCode, Value)> {
+        let sent = self.http.post(format!("{}{path}", self.url)).json(body);
         let answer = sent.send().await?;
         Ok((answer.status(), answer.json().await?))
     }
@@ -123,6 +128,33 @@ impl Member {
     pub(crate) fn log(&self) -> Vec<String> {
         let log = self.log.lock().unwrap();
         log[log.len().saturating_sub(40)..].to_vec()
+    }
+
+    /// All that it exposes of its meters.
+    pub(crate) async fn metrics(&self) -> Result<String> {
+        let url = format!("{}/metrics", self.url);
+        Ok(self.http.get(url).send().await?.text().await?)
+    }
+
+    /// The entries of its log at this level.
+    pub(crate) fn logged(&self, level: &str) -> Vec<Value> {
+        let log = self.log.lock().unwrap();
+        let entries = log
+            .iter()
+            .filter_map(|line| serde_json::from_str(line).ok());
+        entries
+            .filter(|entry: &Value| entry["level"] == level)
+            .collect()
+    }
+
+    /// Ends it at once, as if the machine had.
+    pub(crate) fn kill(&self) -> Result<()> {
+        let pid = self.child.id().context("it runs")?;
+        let sent = std::process::Command::new("kill")
+            .args(["-KILL", &pid.to_string()])
+            .status()?;
+        ensure!(sent.success(), "kill -KILL {pid}");
+        Ok(())
     }
 
     /// How it ended.
