@@ -6,6 +6,7 @@ use std::time::Duration;
 use fencepost_domain::attempt::SignedFees;
 use fencepost_domain::ids::{Lane, Nonce};
 use fencepost_domain::nonce::ChainCount;
+use fencepost_domain::state::{State, Why};
 
 use crate::causes::Causes;
 use crate::directory::Seat;
@@ -79,10 +80,15 @@ impl Node {
         record: &Record,
         wish: &Wish,
     ) -> Result<AskedRemedy, StoreError> {
+        let behind_gap = matches!(&record.state, State::Stuck(stuck) if stuck.why == Why::Gap);
         let mut remedy = NewRemedy {
             tx: record.tx,
             round: 1,
-            action: wish.action,
+            // Whoever presses it for a gap means the gap, also if that is closed a moment later.
+            action: match wish.action {
+                Action::Placeholder if behind_gap => Action::Fill,
+                action => action,
+            },
             fees: wish.fees,
             audit: wish.audit.clone(),
         };
@@ -156,7 +162,12 @@ impl Node {
         );
         let latest = agreed(latest)?;
         // What is in pools may differ between endpoints; nobody may be given a nonce that one of them has.
-        let pending = pending.map_err(Unreconciled::Chain)?.highest.max(latest);
+        let pending = pending.map_err(Unreconciled::Chain)?;
+        let ahead = pending.highest.get().saturating_sub(latest.get());
+        if !pending.unanimous && ahead > self.settings.max_jump {
+            return Err(Unreconciled::Disagreed);
+        }
+        let pending = pending.highest.max(latest);
         let view = self
             .store
             .lane(seat.lane)

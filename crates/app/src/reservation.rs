@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencepost_domain::ids::{LaneId, Nonce, TxId};
+use fencepost_domain::ids::{LaneId, Nonce, TxId, Version};
 use fencepost_domain::state::State;
 use fencepost_domain::transition::Input;
 
@@ -24,6 +24,14 @@ use crate::settings::OnExpiry;
 const READ_EVERY: Duration = Duration::from_secs(2);
 /// How long a nonce that is held for its holder is left alone.
 const HELD_FOR: Duration = Duration::from_hours(1);
+
+/// A lent nonce whose time was over, by the store's clock, at this version of its row.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Due {
+    nonce: Nonce,
+    tx: TxId,
+    version: Version,
+}
 
 /// How far the signer's account is, by every endpoint that can be reached.
 #[derive(Debug, Clone, Copy)]
@@ -114,11 +122,12 @@ impl Worker {
     }
 
     /// The time of these is over, by the store's clock. The chain is asked whether they were used.
-    pub(crate) fn expire_loans(&mut self, late: Vec<(LaneId, Nonce, TxId)>) {
+    pub(crate) fn expire_loans(&mut self, late: Vec<(LaneId, Nonce, TxId, Version)>) {
         let now = self.node.ticks.ticks();
-        let mut lanes: BTreeMap<LaneId, Vec<(Nonce, TxId)>> = BTreeMap::new();
-        for (lane, nonce, tx) in late {
-            lanes.entry(lane).or_default().push((nonce, tx));
+        let mut lanes: BTreeMap<LaneId, Vec<Due>> = BTreeMap::new();
+        for (lane, nonce, tx, version) in late {
+            let due = Due { nonce, tx, version };
+            lanes.entry(lane).or_default().push(due);
         }
         let hold = self.node.settings.lending.on_expiry == OnExpiry::Hold;
         for (lane, due) in lanes {
@@ -128,7 +137,7 @@ impl Worker {
             // A claim has put it off by as much.
             let again = self.node.settings.resubmit_interval.unwrap_or(HELD_FOR);
             let next = now + if hold { HELD_FOR } else { again };
-            for (nonce, tx) in &due {
+            for Due { nonce, tx, .. } in &due {
                 if let Some(entry) = track.get_mut(*nonce) {
                     entry.due_at = next;
                 }
@@ -157,7 +166,7 @@ impl Worker {
     pub(crate) async fn expired(
         &mut self,
         held: Held,
-        due: Vec<(Nonce, TxId)>,
+        due: Vec<Due>,
         counts: Result<Counted, ChainUnavailable>,
     ) {
         let lane = held.lane;
@@ -176,14 +185,16 @@ impl Worker {
                 return;
             }
         };
-        for (nonce, tx) in due {
+        for Due { nonce, tx, version } in due {
             let track = self.tracks.get_mut(&lane);
             let Some(track) = track else {
                 return;
             };
             let entry = track.get(nonce);
             let is_lent = entry.is_some_and(|entry| {
+                // Its holder may have been given more time while the chain was asked.
                 entry.tx == tx
+                    && entry.version == version
                     && entry.busy == Busy::No
                     && matches!(entry.state, State::Reserved(_))
             });

@@ -24,5 +24,5 @@ mod world {
     mod policy;
     mod taken;
     mod gaps;
-    mod loans;
+    pub(crate) mod loans;
 }

@@ -6,7 +6,7 @@ CREATE TABLE remedy_new (
     tx_id            BLOB    REFERENCES managed_tx,
     round            INTEGER CHECK (round >= 0),
     action           TEXT    NOT NULL CHECK (action IN ('DECIDE', 'NOOP', 'RESUBMIT', 'REPLACE', 'CANCEL',
-                                 'PLACEHOLDER', 'PAUSE', 'RESUME', 'RECONCILE', 'RAISE_CURSOR', 'LOWER_CURSOR')),
+                                 'PLACEHOLDER', 'FILL', 'PAUSE', 'RESUME', 'RECONCILE', 'RAISE_CURSOR', 'LOWER_CURSOR')),
     state            TEXT    NOT NULL CHECK (state IN ('ASKED', 'CLAIMED', 'DONE', 'REFUSED')),
     max_fee          TEXT,
     max_priority_fee TEXT,

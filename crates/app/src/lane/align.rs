@@ -16,8 +16,8 @@ use crate::causes::Causes;
 use crate::lifecycle::accept::Verdict;
 use crate::lifecycle::failed;
 use crate::ports::{
-    Audit, ChainUnavailable, CursorMove, CursorMoved, Held, PageQuery, PauseChange, PauseReason,
-    StoreError,
+    Audit, ChainUnavailable, CountMode, CursorMove, CursorMoved, Held, PageQuery, PauseChange,
+    PauseReason, StoreError,
 };
 
 /// How soon a chain that did not answer is asked again.
@@ -111,9 +111,24 @@ impl Worker {
             return;
         };
         let node = Arc::clone(&self.node);
+        let memory = self.memory.get(&held.lane);
+        let has_free = memory.is_some_and(|memory| !memory.free.is_empty());
         self.node.hand(async move {
             let count = chain.count(lane, mode).await;
-            node.report(Report::Counted { held, count }).await;
+            // What is only in a pool may never be mined: a free nonce is dropped for a block alone.
+            let latest = if has_free {
+                chain.count(lane, CountMode::Latest).await.ok()
+            } else {
+                None
+            };
+            let latest = latest.filter(|latest| latest.unanimous);
+            let latest = latest.map(|latest| latest.highest);
+            node.report(Report::Counted {
+                held,
+                count,
+                latest,
+            })
+            .await;
         });
     }
 
@@ -141,6 +156,7 @@ impl Worker {
         &mut self,
         held: Held,
         count: Result<ChainCount, ChainUnavailable>,
+        latest: Option<Nonce>,
     ) {
         let mut work = self.parked.remove(&held.lane).flatten();
         let now = self.node.ticks.ticks();
@@ -149,6 +165,9 @@ impl Worker {
         };
         // Under another token someone else may have moved the cursor: ask again.
         let ours = self.node.leases.held(held.lane) == Some(held);
+        if let Some(latest) = latest.filter(|_| ours) {
+            self.drop_free(held, latest).await;
+        }
         if ours {
             let aligned = match count {
                 Ok(count) => self.align_one(&mut work, seat.lane, held, count, now).await,
@@ -179,9 +198,6 @@ impl Worker {
         let Some(cursor) = self.cursor(lane, held).await? else {
             return Ok(());
         };
-        if count.unanimous {
-            self.drop_free(held, count.highest.min(cursor)).await;
-        }
         let has_history = count.highest > cursor && self.has_history(lane, cursor).await?;
         match align(cursor, count, has_history, self.node.settings.max_jump) {
             Alignment::Keep => self.aligned(held, cursor, now, Answer::Given),

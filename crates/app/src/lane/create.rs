@@ -7,10 +7,12 @@ use super::entry::Entry;
 use super::work::{Ask, Work, Works};
 use super::worker::Worker;
 use crate::causes::Causes;
+use crate::directory::Seat;
 use crate::lifecycle::accept::{Verdict, stored, with_nonce};
 use crate::lifecycle::failed;
 use crate::ports::{
-    Body, Held, LaneBatch, LaneCreated, LaneRefusal, PauseChange, PauseReason, StoreError, Stored,
+    Body, Held, LaneBatch, LaneCreated, LaneRefusal, NewTx, PauseChange, PauseReason, StoreError,
+    Stored,
 };
 
 impl Worker {
@@ -67,7 +69,9 @@ impl Worker {
                                 self.node.leases.keep(batch.held, sent);
                             }
                             self.advance(batch.held, next_nonce, more_free);
-                            self.track(&work.asks, &txs, batch.held);
+                            let asks = work.asks.iter().map(|ask| (ask.seat, &ask.tx));
+                            let asks: Vec<(Seat, &NewTx)> = asks.collect();
+                            self.track(&asks, &txs, batch.held);
                             tell_stored(work.asks, txs, batch.held);
                         }
                         LaneCreated::Refused(why) => {
@@ -81,18 +85,18 @@ impl Worker {
     }
 
     /// What has got its nonce is to be signed and sent.
-    pub(super) fn track(&mut self, asks: &[Ask], answers: &[Stored], held: Held) {
+    pub(super) fn track(&mut self, asks: &[(Seat, &NewTx)], answers: &[Stored], held: Held) {
         let now = self.node.ticks.ticks();
         let track = self.tracks.get_mut(&held.lane);
         let Some(track) = track.filter(|track| track.held == held) else {
             return;
         };
-        for (ask, answer) in asks.iter().zip(answers) {
+        for ((seat, tx), answer) in asks.iter().zip(answers) {
             if let Stored::New { nonce, at } = answer {
-                let state = with_nonce(&ask.tx, *nonce);
-                let record = stored(ask.seat, &ask.tx, state, held.token, *at);
+                let state = with_nonce(tx, *nonce);
+                let record = stored(*seat, tx, state, held.token, *at);
                 let mut entry = Entry::new(record, now);
-                if let Body::Reserved(loan) = ask.tx.body {
+                if let Body::Reserved(loan) = tx.body {
                     entry.due_at = now + loan.ttl + loan.grace;
                 }
                 track.add(*nonce, entry);
@@ -228,22 +232,28 @@ impl Worker {
     }
 }
 
-pub(super) fn tell_stored(asks: Vec<Ask>, answers: Vec<Stored>, held: Held) {
+fn tell_stored(asks: Vec<Ask>, answers: Vec<Stored>, held: Held) {
     for (ask, answer) in asks.into_iter().zip(answers) {
-        let verdict = match answer {
-            Stored::New { nonce, at } => {
-                let state = with_nonce(&ask.tx, nonce);
-                Verdict::New(Box::new(stored(ask.seat, &ask.tx, state, held.token, at)))
-            }
-            // Its own row, stored on another path: to its client it is new.
-            Stored::Known(record) if record.tx == ask.tx.tx => Verdict::New(record),
-            Stored::Known(record) => Verdict::Known(record),
-            Stored::Conflict(record) => Verdict::Conflict(record),
-        };
-        if let Verdict::New(record) = &verdict {
-            let nonce = record.state.nonce().map(Nonce::column);
-            tracing::debug!(signer = %record.lane.signer, tx_id = %record.tx.0, token = %held.token, nonce, "stored");
-        }
+        let verdict = told(ask.seat, &ask.tx, answer, held);
         ask.tell(verdict);
     }
+}
+
+/// What became of one request.
+pub(super) fn told(seat: Seat, tx: &NewTx, answer: Stored, held: Held) -> Verdict {
+    let verdict = match answer {
+        Stored::New { nonce, at } => {
+            let state = with_nonce(tx, nonce);
+            Verdict::New(Box::new(stored(seat, tx, state, held.token, at)))
+        }
+        // Its own row, stored on another path: to its client it is new.
+        Stored::Known(record) if record.tx == tx.tx => Verdict::New(record),
+        Stored::Known(record) => Verdict::Known(record),
+        Stored::Conflict(record) => Verdict::Conflict(record),
+    };
+    if let Verdict::New(record) = &verdict {
+        let nonce = record.state.nonce().map(Nonce::column);
+        tracing::debug!(signer = %record.lane.signer, tx_id = %record.tx.0, token = %held.token, nonce, "stored");
+    }
+    verdict
 }

@@ -39,7 +39,9 @@ pub(crate) struct Entry {
     pub(crate) asked_at: Option<Duration>,
     /// The block that is final with it inside, once that is known.
     pub(crate) final_in: Option<Block>,
-    /// How often its bytes were sent.
+    /// Why it could not be signed, the last time.
+    pub(crate) unsigned_for: Option<String>,
+    /// How often its newest bytes were sent.
     pub(crate) tries: u32,
     /// Since when at the most it has waited for a block with these bytes.
     pub(crate) since: Duration,
@@ -52,8 +54,8 @@ pub(crate) struct Entry {
 /// A foreign transaction that has used a nonce of ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Taken {
-    /// Where, as far as an endpoint can tell.
-    pub(crate) by: Option<Consumer>,
+    /// Where, at the latest, and by what.
+    pub(crate) by: Consumer,
     /// It was seen more than once.
     pub(crate) sure: bool,
 }
@@ -95,6 +97,7 @@ impl Entry {
         Self {
             tries: record.submit_attempts,
             since,
+            unsigned_for: None,
             taken: None,
             consulted_until: Duration::ZERO,
             tx: record.tx,
@@ -185,8 +188,8 @@ impl Entry {
 
     /// What has used its nonce, if that is in this block.
     pub(crate) fn taken_in(&self, block: Block) -> Option<Consumer> {
-        let by = self.taken.filter(|taken| taken.sure)?.by;
-        by.filter(|by| by.block == block)
+        let taken = self.taken.filter(|taken| taken.sure)?;
+        (taken.by.block == block).then_some(taken.by)
     }
 
     pub(crate) fn attempt(&self, hash: B256) -> Option<Known> {

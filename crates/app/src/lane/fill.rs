@@ -3,14 +3,14 @@
 
 use fencepost_domain::ids::Nonce;
 
-use super::create::tell_stored;
+use super::create::told;
 use super::work::{Ask, Works};
 use super::worker::Worker;
 use crate::causes::Causes;
 use crate::directory::Seat;
 use crate::lifecycle::accept::Verdict;
 use crate::lifecycle::failed;
-use crate::ports::{Body, Held, LaneBatch, LaneCreated, LaneRefusal, StoreError};
+use crate::ports::{Body, Held, LaneBatch, LaneCreated, LaneRefusal, NewTx, StoreError};
 
 impl Worker {
     /// Stores the placeholders of a turn.
@@ -22,50 +22,67 @@ impl Worker {
             }
         }
         for (held, ask) in fills {
-            self.fill_one(held, ask).await;
+            let verdict = self.fill_one(held, ask.seat, &ask.tx).await;
+            ask.tell(verdict);
         }
     }
 
-    pub(crate) async fn fill_one(&mut self, held: Held, ask: Ask) {
-        let cursor = match self.cursor_of(held, ask.seat).await {
+    /// Stores one placeholder. Whatever comes of it is the answer: nobody may wait here for a later turn.
+    pub(crate) async fn fill_one(&mut self, held: Held, seat: Seat, tx: &NewTx) -> Verdict {
+        let cursor = match self.cursor_of(held, seat).await {
             Ok(Some(cursor)) => cursor,
-            Ok(None) => return ask.tell(Verdict::Unavailable),
-            Err(error) => return ask.tell(failed(&error)),
+            Ok(None) => return Verdict::Unavailable,
+            Err(error) => return failed(&error),
         };
         // What was never given is no gap: the cursor gets there by itself.
-        if matches!(ask.tx.body, Body::Placeholder(nonce) if nonce >= cursor) {
-            return ask.tell(Verdict::NotOpen);
+        if matches!(tx.body, Body::Placeholder(nonce) if nonce >= cursor) {
+            return Verdict::NotOpen;
         }
         let batch = LaneBatch {
             held,
             cursor,
             free: vec![],
-            txs: vec![ask.tx.clone()],
+            txs: vec![tx.clone()],
         };
         let sent = self.node.leases.sending();
         // The nonce may have been among the free ones that we remember.
         self.memory.remove(&held.lane);
         let stored = self.node.store.create(&self.node.holder, &[batch]).await;
         match stored.map(|mut answers| answers.pop()) {
-            Ok(Some(LaneCreated::Done { txs, .. })) => {
+            Ok(Some(LaneCreated::Done { mut txs, .. })) => {
                 self.node.leases.keep(held, sent);
-                let asks = vec![ask];
-                self.track(&asks, &txs, held);
-                tell_stored(asks, txs, held);
+                self.track(&[(seat, tx)], &txs, held);
+                txs.pop()
+                    .map_or(Verdict::Unknown, |stored| told(seat, tx, stored, held))
             }
-            Ok(Some(LaneCreated::Refused(LaneRefusal::NonceHeld(_)))) => ask.tell(Verdict::NotOpen),
-            Ok(Some(LaneCreated::Refused(why))) => {
-                self.refused(held, vec![ask], why, "create").await;
-            }
-            Ok(None) => ask.tell(Verdict::Unknown),
+            Ok(Some(LaneCreated::Refused(why))) => self.unfilled(held, why),
+            Ok(None) => Verdict::Unknown,
             Err(error) => {
                 tracing::warn!(error = %Causes(&error), lane = held.lane.0, "storing a placeholder failed");
                 if matches!(error, StoreError::OutcomeUnknown(_)) {
                     self.doubted.insert(held.lane);
                     self.forget(held.lane);
                 }
-                ask.tell(failed(&error));
+                failed(&error)
             }
+        }
+    }
+
+    fn unfilled(&mut self, held: Held, why: LaneRefusal) -> Verdict {
+        match why {
+            LaneRefusal::NonceHeld(_) => Verdict::NotOpen,
+            LaneRefusal::Paused(reason) => Verdict::Paused(reason),
+            LaneRefusal::Fenced => {
+                self.fenced(held, "create");
+                Verdict::NotLeader(None)
+            }
+            LaneRefusal::Exhausted => Verdict::Exhausted,
+            LaneRefusal::UnknownLane => Verdict::Unavailable,
+            LaneRefusal::QueueFirst
+            | LaneRefusal::CursorMoved(_)
+            | LaneRefusal::FreeMoved
+            | LaneRefusal::Stale
+            | LaneRefusal::Busy => Verdict::Overloaded,
         }
     }
 

@@ -178,6 +178,10 @@ impl Worker {
         for attempt in stored {
             entry.stored(attempt);
         }
+        // How often the newest of several was sent nobody has counted.
+        if entry.attempts.len() > 1 {
+            entry.tries = 0;
+        }
         if let Some(board) = self.node.board(track.seat.lane.chain) {
             for known in &entry.attempts {
                 board.watch(known.hash, whose);

@@ -229,11 +229,18 @@ impl Worker {
         let Ok(version) = step.version.plus(1) else {
             return;
         };
+        let mut freed = false;
         if let Some(entry) = track.get_mut(nonce) {
             entry.version = version;
+            let was_stuck = entry.stuck().is_some();
             entry.state = step.to;
+            freed = was_stuck && entry.stuck().is_none();
         }
         track.settle(nonce);
+        // What held it up until now is no reason to call it stuck again.
+        if freed || matches!(then, Then::Reorged) {
+            track.waits_since(nonce, now);
+        }
         let Some(entry) = track.get_mut(nonce) else {
             return;
         };

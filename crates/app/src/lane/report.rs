@@ -10,7 +10,7 @@ use crate::lifecycle::sign::Filled;
 use crate::ports::{ChainUnavailable, Decided, Held, LaneMoved, Move, Receipt, StoreError};
 use crate::recovery::consult::Opened;
 use crate::recovery::examine::Findings;
-use crate::reservation::Counted;
+use crate::reservation::{Counted, Due};
 use fencepost_domain::nonce::ChainCount;
 
 /// Something happened outside.
@@ -62,7 +62,7 @@ pub(crate) enum Report {
     /// The chain was asked whether lent nonces were used whose time is over.
     Expired {
         held: Held,
-        due: Vec<(Nonce, TxId)>,
+        due: Vec<Due>,
         counts: Result<Counted, ChainUnavailable>,
     },
     /// Moves that the feed tells were written, or not.
@@ -75,6 +75,8 @@ pub(crate) enum Report {
     Counted {
         held: Held,
         count: Result<ChainCount, ChainUnavailable>,
+        /// What is in blocks, where every endpoint says the same and it matters.
+        latest: Option<Nonce>,
     },
 }
 

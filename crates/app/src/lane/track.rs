@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use fencepost_domain::ids::Nonce;
-use fencepost_domain::state::State;
+use fencepost_domain::state::{State, Why};
 
 use super::entry::{Busy, Entry, Need};
 use crate::directory::Seat;
@@ -51,6 +51,8 @@ pub(crate) struct Care {
 pub(crate) struct Front {
     pub(crate) nonce: Nonce,
     pub(crate) since: Duration,
+    /// A lower nonce is lent out.
+    pub(crate) behind: bool,
 }
 
 /// Nonces that nobody holds and that others wait for, and since when.
@@ -80,6 +82,8 @@ pub(crate) struct Track {
     /// Since when the key has failed.
     pub(crate) failing_since: Option<Duration>,
     front: Option<Front>,
+    /// The lent nonces below the front are gone: what it was stuck for is over.
+    pub(crate) unblocked: bool,
     pub(crate) gaps: Option<Gaps>,
     /// When it was last compared with the chain.
     pub(crate) examined_at: Option<Duration>,
@@ -109,6 +113,7 @@ impl Track {
             rests_until: Duration::ZERO,
             failing_since: None,
             front: None,
+            unblocked: false,
             gaps: None,
             examined_at: None,
             suspect: false,
@@ -239,16 +244,35 @@ impl Track {
         self.unmined.last().max(self.lent.last()).copied()
     }
 
-    /// The first of ours in no block. One that has become the first waits since then; of one that was the
-    /// first when we began to look, nobody knows.
+    /// The first of ours in no block for which a block can still come. One that has become the first, or whose
+    /// lower ones were lent out and are not any more, waits since then; of one that was the first when we began
+    /// to look, nobody knows.
     pub(crate) fn front(&mut self, now: Duration) -> Option<Front> {
-        let first = self.unmined().next();
+        let mut waiting = self.unmined();
+        let first = waiting.find(|(_, entry)| entry.stuck() != Some(Why::NonceTaken));
         let first = first.map(|(nonce, entry)| (nonce, entry.since));
-        self.front = first.map(|(nonce, since)| match self.front {
-            Some(front) if front.nonce == nonce => front,
-            Some(front) if front.nonce < nonce => Front { nonce, since: now },
-            Some(_) | None => Front { nonce, since },
+        drop(waiting);
+        let lent = self.lent.first().copied();
+        let before = self.front;
+        let mut unblocked = false;
+        self.front = first.map(|(nonce, since)| {
+            let behind = lent.is_some_and(|lent| lent < nonce);
+            let since = match before {
+                Some(front) if front.nonce == nonce && front.behind && !behind => {
+                    unblocked = true;
+                    now
+                }
+                Some(front) if front.nonce == nonce => front.since,
+                Some(front) if front.nonce < nonce => now,
+                Some(_) | None => since,
+            };
+            Front {
+                nonce,
+                since,
+                behind,
+            }
         });
+        self.unblocked |= unblocked;
         self.front
     }
 

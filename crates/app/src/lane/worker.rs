@@ -286,7 +286,11 @@ impl Worker {
                 self.ended(held, moves, answer);
                 self.retell().await;
             }
-            Report::Counted { held, count } => self.counted(held, count).await,
+            Report::Counted {
+                held,
+                count,
+                latest,
+            } => self.counted(held, count, latest).await,
         }
     }
 

@@ -115,6 +115,12 @@ impl Worker {
         answer: Result<LaneMoved, Ungiven>,
     ) {
         let lane = held.lane;
+        if matches!(answer, Ok(LaneMoved::Done(_))) {
+            // Also where the lane was read anew meanwhile: what is closed is not carried out again.
+            for (_, step) in &moves {
+                self.errand_over(step);
+            }
+        }
         if self
             .tracks
             .get(&lane)
@@ -172,7 +178,7 @@ impl Worker {
 
     fn told(&mut self, lane: LaneId, nonce: Nonce, step: Move) {
         self.log(lane, nonce, &step);
-        self.errand_over(&step);
+        self.alert(lane, nonce, &step);
         if step.to.is_final() {
             self.over(lane, nonce, &step);
             return;

@@ -169,6 +169,12 @@ impl Worker {
             if !entry.is_some_and(|entry| entry.tx == tx && entry.busy == Busy::Signing) {
                 continue;
             }
+            // Somebody wants its nonce used up instead: its payload is not signed any more.
+            let instead = self.errands.get(&tx);
+            if errand.is_none() && instead.is_some_and(|errand| errand.signs.is_some()) {
+                self.idle(lane, nonce);
+                continue;
+            }
             if let Some(remedy) = errand {
                 self.errand_filled(held, (nonce, tx), remedy, head, result)
                     .await;
@@ -276,6 +282,7 @@ impl Worker {
             entry.busy = Busy::No;
             entry.failures += 1;
             entry.due_at = now + backoff(entry.failures.min(longer_max), entry.tx);
+            entry.unsigned_for = Some(why.to_owned());
             if entry.failures == 1 {
                 tracing::warn!(tx_id = %entry.tx, %nonce, why, "it cannot be signed now; it is tried again");
             }
@@ -428,6 +435,14 @@ async fn fees_over(
         node.ceilings(seat.lane.chain),
         node.bump_percent(seat.lane.chain),
     );
+    let above = |fees: SignedFees| {
+        fees.max_fee > ceilings.max_fee || fees.max_priority_fee > Some(ceilings.max_priority_fee)
+    };
+    if terms.fees.is_some_and(above) {
+        return Err(Unfilled::Refused(
+            "the fees are above the chain's ceilings".to_owned(),
+        ));
+    }
     let Some(older) = terms.older else {
         return match terms.fees {
             Some(fees) => Ok(fees),

@@ -209,9 +209,14 @@ pub fn remedy(remedy: &NewRemedy) -> Checked {
 pub fn decided(decided: &Decided) -> Checked {
     match decided.action {
         Some(Action::Decide) => refuse("a decision to decide"),
-        Some(Action::Resubmit | Action::Replace | Action::Cancel | Action::Placeholder) | None => {
-            audit(&decided.audit)
-        }
+        Some(
+            Action::Resubmit
+            | Action::Replace
+            | Action::Cancel
+            | Action::Placeholder
+            | Action::Fill,
+        )
+        | None => audit(&decided.audit),
     }
 }
 

@@ -25,16 +25,20 @@ pub enum Action {
     Cancel,
     /// Use the nonce up because later ones wait.
     Placeholder,
+    /// Use up the nonces below it that nobody holds: what PLACEHOLDER means for one that is stuck behind
+    /// a gap. Its own bytes are never touched.
+    Fill,
 }
 
 impl Action {
     /// Every action.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Decide,
         Self::Resubmit,
         Self::Replace,
         Self::Cancel,
         Self::Placeholder,
+        Self::Fill,
     ];
 
     /// The word that SQL and the API show.
@@ -46,6 +50,7 @@ impl Action {
             Self::Replace => "REPLACE",
             Self::Cancel => "CANCEL",
             Self::Placeholder => "PLACEHOLDER",
+            Self::Fill => "FILL",
         }
     }
 

@@ -2,6 +2,7 @@
 //! hears of it, and its answer is written before anything is done: so it is asked once for each round, and
 //! nothing is done twice. A round whose leader is gone is over without an answer.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use fencepost_domain::attempt::SignedFees;
 use fencepost_domain::fee;
 use fencepost_domain::ids::{Lane, LaneId, Nonce, TxId};
 use fencepost_domain::state::Why;
+use futures::FutureExt;
 use tokio::time::timeout;
 
 use crate::causes::Causes;
@@ -17,7 +19,7 @@ use crate::lane::report::Report;
 use crate::lane::track::Track;
 use crate::lane::worker::Worker;
 use crate::node::Node;
-use crate::ports::check::{clean, cut};
+use crate::ports::check::{DETAILS_BYTES_MAX, clean, cut};
 use crate::ports::{
     Action, Acts, Advice, AskedRemedy, Audit, Decided, Decision, Held, NewRemedy, Plight, Policy,
     RemedyId, StoreError,
@@ -109,8 +111,12 @@ impl Worker {
         }
         let (policy, node) = (Arc::clone(&self.node.policy), Arc::clone(&self.node));
         self.node.hand(async move {
-            let advice = timeout(PATIENCE, policy.decide(&plight)).await;
-            let advice = advice.unwrap_or_else(|_| Advice::noop("the policy did not answer"));
+            let deciding = AssertUnwindSafe(policy.decide(&plight)).catch_unwind();
+            let advice = match timeout(PATIENCE, deciding).await {
+                Ok(Ok(advice)) => advice,
+                Ok(Err(_)) => Advice::noop("the policy broke down"),
+                Err(_) => Advice::noop("the policy did not answer"),
+            };
             let advised = settled(&node, &*policy, remedy, &plight, advice).await;
             node.report(Report::Advised { held, tx, advised }).await;
         });
@@ -123,6 +129,8 @@ impl Worker {
             track.tasks.care.consulting = false;
         }
         if self.node.leases.held(lane) != Some(held) {
+            // If it is ours again under the same token, only a new one shows the round.
+            self.doubted.insert(lane);
             return;
         }
         self.write().await;
@@ -253,6 +261,14 @@ async fn open(node: &Node, symptoms: Symptoms) -> Result<Option<Opened>, StoreEr
 }
 
 fn by(policy: &dyn Policy, reason: &str, details: Option<String>) -> Audit {
+    let fits = |text: &String| text.len() <= DETAILS_BYTES_MAX && !text.contains('\0');
+    if details.as_ref().is_some_and(|text| !fits(text)) {
+        tracing::warn!(
+            policy = policy.name(),
+            "what the policy wants kept is too long; it is left out"
+        );
+    }
+    let details = details.filter(fits);
     Audit {
         by: format!("policy {}", policy.name()),
         reason: clean(&cut(reason)).into_owned(),
@@ -275,6 +291,9 @@ async fn settled(
         fees: None,
         audit: by(policy, &advice.reason, advice.details.clone()),
     };
+    if decided.action == Some(Action::Placeholder) && plight.why == Why::Gap {
+        decided.action = Some(Action::Fill);
+    }
     if decided.action != Some(Action::Replace) {
         return decided;
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use fencepost_domain::B256;
 use fencepost_domain::ids::{LaneId, Nonce, TxId};
+use fencepost_domain::state::{Block, State, Why};
 use jiff::Timestamp;
 
 use crate::causes::Causes;
@@ -39,6 +40,8 @@ pub(crate) struct Findings {
     receipts: Vec<(Nonce, TxId, Receipt)>,
     /// Whose nonces are used without one of their hashes having a receipt, and by what.
     consumed: Vec<(Nonce, TxId, Option<Consumer>)>,
+    /// The newest block when that was asked.
+    head: Option<Block>,
     /// From the chain's count up; none where the store could not be read.
     gaps: Option<Vec<Nonce>>,
     /// When the one before the lane's first was last written: that long at most it has been the first.
@@ -50,6 +53,8 @@ struct Question {
     nonce: Nonce,
     tx: TxId,
     hashes: Vec<B256>,
+    /// What is said to have used its nonce.
+    foreign: Option<B256>,
 }
 
 impl Worker {
@@ -110,9 +115,11 @@ impl Worker {
             let whose = Whose { lane, nonce, tx };
             self.mined(lane, whose, receipt, false).await;
         }
-        self.consumed(lane, found.latest, found.consumed).await;
+        self.consumed(lane, found.latest, found.head, found.consumed)
+            .await;
         if let Some(gaps) = found.gaps {
             self.gapped(lane, gaps).await;
+            self.fill_gaps(held).await;
         }
         if found.unanimous {
             self.drop_free(held, found.latest).await;
@@ -153,6 +160,12 @@ fn is_due(track: &mut Track, usual: Duration, now: Duration) -> bool {
     if track.suspect {
         return ago.is_none_or(|ago| ago >= SOON);
     }
+    // Of one whose nonce is said to be used the follower is told where, once that is known.
+    let mut unmined = track.unmined();
+    if unmined.any(|(_, entry)| entry.stuck() == Some(Why::NonceTaken) && entry.taken.is_none()) {
+        return ago.is_none_or(|ago| ago >= SOON);
+    }
+    drop(unmined);
     let front = track.front(now).map(|front| front.since);
     let lent = track.lent().map(|(_, entry)| entry.since).min();
     let waits = |since: Option<Duration>| since.is_some_and(|since| now >= since + usual);
@@ -163,10 +176,24 @@ fn questions(track: &Track) -> Vec<Question> {
     let ours = track.unmined().take(EXAMINED_MAX);
     let lent = track.lent().take(EXAMINED_MAX);
     ours.chain(lent)
+        // Of whose nonce is surely used the follower tells the rest.
+        .filter(|(_, entry)| !entry.taken.is_some_and(|taken| taken.sure))
         .map(|(nonce, entry)| Question {
             nonce,
             tx: entry.tx,
             hashes: entry.attempts.iter().map(|known| known.hash).collect(),
+            foreign: match &entry.state {
+                State::Stuck(stuck) => stuck.foreign,
+                State::Queued(_)
+                | State::Allocated(_)
+                | State::Tracking(_)
+                | State::Confirmed(_)
+                | State::Failed(_)
+                | State::Reserved(_)
+                | State::Submitted(_)
+                | State::Used(_)
+                | State::Recyclable(_) => None,
+            },
         })
         .collect()
 }
@@ -185,7 +212,7 @@ async fn look(
         .filter(|question| question.nonce < latest)
         .collect();
     let mut receipts = Vec::new();
-    let mut consumed = Vec::new();
+    let (mut consumed, mut head) = (Vec::new(), None);
     if !used.is_empty() {
         let hashes: Vec<B256> = used.iter().flat_map(|each| each.hashes.clone()).collect();
         let answers = chain.receipts(seat.lane.chain, &hashes).await?;
@@ -198,8 +225,10 @@ async fn look(
                 None => unseen.push(question),
             }
         }
-        if count.unanimous {
-            consumed = consumers(chain, seat, unseen).await?;
+        if count.unanimous && !unseen.is_empty() {
+            let tip = chain.tip(seat.lane.chain).await?.head.block;
+            consumed = consumers(chain, seat, unseen, tip).await?;
+            head = Some(tip);
         }
     }
     Ok(Findings {
@@ -207,6 +236,7 @@ async fn look(
         unanimous: count.unanimous,
         receipts,
         consumed,
+        head,
         gaps: gaps(node, seat, latest).await,
         freed_at: freed_at(node, seat, front).await,
     })
@@ -216,17 +246,23 @@ async fn consumers(
     chain: &dyn Chain,
     seat: Seat,
     unseen: Vec<Question>,
+    head: Block,
 ) -> Result<Vec<(Nonce, TxId, Option<Consumer>)>, ChainUnavailable> {
     let mut consumed = Vec::new();
-    if unseen.is_empty() {
-        return Ok(consumed);
-    }
-    let head = chain.tip(seat.lane.chain).await?.head.block.number;
     for question in unseen.into_iter().take(CONSUMED_MAX) {
-        let by = chain.consumer(seat.lane, question.nonce).await?;
+        let mut by = chain.consumer(seat.lane, question.nonce).await?;
+        // Too long ago to be searched for, but known from then.
+        if let (None, Some(foreign)) = (by, question.foreign) {
+            let receipts = chain.receipts(seat.lane.chain, &[foreign]).await?;
+            let found = receipts.into_iter().flatten().next();
+            by = found.map(|receipt| Consumer {
+                block: receipt.block,
+                hash: Some(foreign),
+            });
+        }
         let hash = by.and_then(|by| by.hash);
         // A block with nothing on top of it is often replaced, and ours may be in the one that comes.
-        if by.is_some_and(|by| by.block.number >= head) {
+        if by.is_some_and(|by| by.block.number >= head.number) {
             continue;
         }
         // Its receipt is late, that is all.

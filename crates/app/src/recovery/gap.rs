@@ -4,18 +4,16 @@
 use fencepost_domain::event::{self, Event};
 use fencepost_domain::ids::{LaneId, Nonce, TxId};
 use fencepost_domain::keccak256;
-use fencepost_domain::state::Why;
+use fencepost_domain::state::{State, Why};
 use fencepost_domain::transition::{Input, Transition};
-use tokio::sync::oneshot;
 
+use crate::causes::Causes;
 use crate::lane::entry::Busy;
 use crate::lane::moves::Then;
 use crate::lane::track::{Gaps, Track};
-use crate::lane::work::Ask;
 use crate::lane::worker::Worker;
 use crate::lifecycle::accept::Verdict;
-use crate::ports::{Body, Closing, Held, Move, NewTx, RemedyId};
-use crate::recovery::remedy::Wanted;
+use crate::ports::{Action, Body, Closing, Held, Move, NewTx, RemedyId};
 
 /// How many gaps one remedy fills; more take more rounds.
 const FILLED_MAX: usize = 16;
@@ -58,39 +56,54 @@ impl Worker {
         }
     }
 
-    /// Has the gaps below a transaction filled, because a policy or an operator wants it.
-    pub(crate) async fn fill_gaps(&mut self, held: Held, wanted: Wanted) {
-        let (remedy, action) = (wanted.remedy, wanted.action);
-        let record = &wanted.record;
-        let Some(seat) = self.node.directory.seat_by_id(held.lane) else {
+    /// Has the gaps filled that a policy or an operator wants filled. To be called after a look at the chain.
+    pub(crate) async fn fill_gaps(&mut self, held: Held) {
+        let wanted = self
+            .errands
+            .iter()
+            .filter(|(_, errand)| errand.held == held && errand.action == Action::Fill);
+        let wanted: Vec<(TxId, RemedyId)> = wanted.map(|(tx, each)| (*tx, each.remedy)).collect();
+        for (tx, remedy) in wanted {
+            self.fill_below(held, tx, remedy).await;
+        }
+    }
+
+    async fn fill_below(&mut self, held: Held, tx: TxId, remedy: RemedyId) {
+        self.write().await;
+        let record = match self.node.store.find_many(&[tx]).await {
+            Ok(mut found) => found.pop(),
+            Err(error) => {
+                tracing::warn!(error = %Causes(&error), tx_id = %tx, "a transaction behind a gap could not be read");
+                return;
+            }
+        };
+        let seat = self.node.directory.seat_by_id(held.lane);
+        let (Some(record), Some(seat)) = (record, seat) else {
             return;
         };
+        let waits = matches!(&record.state, State::Stuck(stuck) if stuck.why == Why::Gap);
+        let track = self.tracks.get(&held.lane);
+        let gaps = track.and_then(|track| track.gaps.as_ref());
         let below = record.state.nonce();
-        let gaps = self
-            .tracks
-            .get(&held.lane)
-            .and_then(|track| track.gaps.as_ref());
         let gaps: Vec<Nonce> = gaps
             .map(|gaps| gaps.nonces.clone())
             .unwrap_or_default()
             .into_iter()
-            .filter(|gap| below.is_some_and(|below| *gap < below))
+            .filter(|gap| waits && below.is_some_and(|below| *gap < below))
             .take(FILLED_MAX)
             .collect();
         let mut filled = Vec::new();
         for nonce in gaps {
-            let (reply, answer) = oneshot::channel();
             let tx = self.placeholder(held, nonce, remedy);
-            self.fill_one(held, Ask::new(seat, tx, reply)).await;
-            if let Ok(Verdict::New(_)) = answer.await {
+            if let Verdict::New(_) = self.fill_one(held, seat, &tx).await {
                 filled.push(nonce.get().to_string());
             }
         }
         if filled.is_empty() {
-            let why = "no nonce below it can be filled now";
-            return self.refuse(held, record, remedy, action, why).await;
+            let why = "no nonce below it can be filled";
+            return self.refuse(held, &record, remedy, Action::Fill, why).await;
         }
-        let note = format!("{}: fills nonce {}", action.word(), filled.join(", "));
+        let note = format!("fills nonce {}", filled.join(", "));
         let same = Transition {
             to: record.state.clone(),
             event: Event::new(event::Kind::Remedied).note(&note),
@@ -99,8 +112,10 @@ impl Worker {
             remedy,
             refused: None,
         };
-        let step = Move::of(record, same).closing(closing);
-        self.close(held, record, step, "done", action).await;
+        let step = Move::of(&record, same).closing(closing);
+        if self.close(held, &record, step, "done", Action::Fill).await {
+            self.errands.remove(&tx);
+        }
     }
 
     fn placeholder(&self, held: Held, nonce: Nonce, remedy: RemedyId) -> NewTx {

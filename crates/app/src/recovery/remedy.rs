@@ -43,6 +43,13 @@ pub(crate) struct Errand {
     pub(crate) next: Duration,
 }
 
+impl Errand {
+    /// It is carried out by sending the newest bytes.
+    fn sends(&self) -> bool {
+        self.signs.is_none() && self.action != Action::Fill
+    }
+}
+
 /// What is asked of a transaction.
 pub(crate) struct Wanted {
     pub(crate) remedy: RemedyId,
@@ -158,12 +165,37 @@ impl Worker {
                     }
                 }
             }
-            Course::Fill => self.fill_gaps(held, wanted).await,
+            Course::Fill => self.fill_later(held, &wanted),
             Course::End => self.cancel_queued(held, wanted).await,
             Course::Refuse(why) => {
                 self.refuse(held, &wanted.record, wanted.remedy, wanted.action, why)
                     .await
             }
+        }
+    }
+
+    /// Gaps are filled after the next look at the chain: what is in mind of them may be old.
+    fn fill_later(&mut self, held: Held, wanted: &Wanted) {
+        let record = &wanted.record;
+        let Some(nonce) = record.state.nonce() else {
+            return;
+        };
+        self.errands.insert(
+            record.tx,
+            Errand {
+                held,
+                remedy: wanted.remedy,
+                action: wanted.action,
+                nonce,
+                signs: None,
+                fees: None,
+                older: None,
+                payload: None,
+                next: Duration::ZERO,
+            },
+        );
+        if let Some(track) = self.tracks.get_mut(&held.lane) {
+            track.suspect = true;
         }
     }
 
@@ -184,7 +216,7 @@ impl Worker {
                 let why = "nothing was signed yet";
                 return self.refuse(held, &record, remedy, action, why).await;
             }
-            (Action::Resubmit | Action::Decide, _) => None,
+            (Action::Resubmit | Action::Decide | Action::Fill, _) => None,
             // What was called off stays so: only its own bytes are paid better.
             (Action::Replace, Some(attempt::Kind::Cancel)) | (Action::Cancel, _) => {
                 Some(attempt::Kind::Cancel)
@@ -250,17 +282,36 @@ impl Worker {
                 return self.send_at_cap(held, tx).await;
             }
             Err(Unfilled::Refused(why) | Unfilled::Reverted(why)) => why,
-            Err(Unfilled::Unreachable(why) | Unfilled::Later(why) | Unfilled::NoFunds(why)) => {
-                self.sign_later(held.lane, nonce, &why, 1);
-                return self.put_errand_off(tx);
-            }
-            Err(Unfilled::Key(why)) => {
-                self.key_fails(held.lane, nonce, head, &why).await;
-                return self.put_errand_off(tx);
+            Err(
+                Unfilled::Unreachable(why)
+                | Unfilled::Later(why)
+                | Unfilled::NoFunds(why)
+                | Unfilled::Key(why),
+            ) => {
+                return self.errand_unsigned(held, (nonce, tx), head, &why).await;
             }
         };
         self.idle(held.lane, nonce);
         self.give_up(held, tx, &why).await;
+    }
+
+    /// It cannot be signed now. Bytes that are there are sent meanwhile as before.
+    async fn errand_unsigned(
+        &mut self,
+        held: Held,
+        (nonce, tx): (Nonce, TxId),
+        head: Option<Nonce>,
+        why: &str,
+    ) {
+        self.put_errand_off(tx);
+        let entry = self.tracks.get(&held.lane);
+        let entry = entry.and_then(|track| track.get(nonce));
+        if entry.is_some_and(|entry| entry.attempts.is_empty()) {
+            self.key_fails(held.lane, nonce, head, why).await;
+        } else {
+            tracing::warn!(tx_id = %tx, why, "a remedy cannot be signed now; it is tried again");
+            self.idle(held.lane, nonce);
+        }
     }
 
     fn put_errand_off(&mut self, tx: TxId) {
@@ -419,14 +470,14 @@ impl Worker {
     /// Whether somebody wants the newest bytes sent again.
     pub(crate) fn is_to_resubmit(&self, tx: TxId) -> bool {
         let errand = self.errands.get(&tx);
-        errand.is_some_and(|errand| errand.signs.is_none())
+        errand.is_some_and(Errand::sends)
     }
 
     /// The bytes of a transaction were sent: the remedy that this carries out, if somebody asked for it.
     pub(crate) fn resubmitted(&self, lane: LaneId, nonce: Nonce) -> Option<Closing> {
         let entry = self.tracks.get(&lane)?.get(nonce)?;
         let errand = self.errands.get(&entry.tx)?;
-        let sent = errand.signs.is_none() && errand.held == self.tracks.get(&lane)?.held;
+        let sent = errand.sends() && errand.held == self.tracks.get(&lane)?.held;
         sent.then_some(Closing {
             remedy: errand.remedy,
             refused: None,
@@ -461,9 +512,8 @@ fn course(wanted: &Wanted) -> Course {
             why: Why::NonceTaken,
             ..
         }) => Course::Refuse("its nonce is used"),
-        State::Stuck(Stuck { why: Why::Gap, .. }) if wanted.action == Action::Placeholder => {
-            Course::Fill
-        }
+        State::Stuck(Stuck { why: Why::Gap, .. }) if wanted.action == Action::Fill => Course::Fill,
+        _ if wanted.action == Action::Fill => Course::Refuse("it does not wait for a gap any more"),
         State::Allocated(_)
         | State::Tracking(_)
         | State::Stuck(_)
@@ -472,7 +522,11 @@ fn course(wanted: &Wanted) -> Course {
         | State::Used(_)
         | State::Recyclable(_) => match wanted.action {
             Action::Resubmit => Course::Send,
-            Action::Decide | Action::Replace | Action::Cancel | Action::Placeholder => Course::Sign,
+            Action::Decide
+            | Action::Replace
+            | Action::Cancel
+            | Action::Placeholder
+            | Action::Fill => Course::Sign,
         },
     }
 }

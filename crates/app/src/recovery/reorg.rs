@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use fencepost_domain::ids::LaneId;
-use fencepost_domain::state::{Block, Why};
+use fencepost_domain::state::{Block, Failed, State, Used};
 use fencepost_domain::transition::Input;
 
 use crate::causes::Causes;
@@ -76,7 +76,12 @@ impl Worker {
         let found = store.find_many(&[whose.tx]).await?;
         let ended_there = |record: &Record| {
             let at = record.state.inclusion();
-            record.state.is_final() && at.is_some_and(|at| at.block == block)
+            // What another transaction had ended was on the board with that one's block.
+            let by_another = matches!(
+                &record.state,
+                State::Failed(Failed::NonceTaken { .. }) | State::Used(Used { at: None, .. })
+            );
+            record.state.is_final() && (by_another || at.is_some_and(|at| at.block == block))
         };
         let Some(record) = found.into_iter().next().filter(ended_there) else {
             return Ok(());
@@ -86,10 +91,6 @@ impl Worker {
         let track = self.tracks.get_mut(&lane);
         if let Some(entry) = track.and_then(|track| track.get_mut(whose.nonce)) {
             entry.final_in = Some(block);
-        }
-        // A lent nonce goes back to its holder: the feed tells its use anew.
-        if !self.is_lent(whose) {
-            self.node.meters.stuck(Why::ReorgAfterFinal);
         }
         self.unend(whose, block).await;
         Ok(())
@@ -106,11 +107,5 @@ impl Worker {
             tracing::error!(tx_id = %whose.tx, %refusal, "it cannot be brought back");
             self.forget(whose.lane);
         }
-    }
-
-    fn is_lent(&self, whose: Whose) -> bool {
-        let track = self.tracks.get(&whose.lane);
-        let entry = track.and_then(|track| track.get(whose.nonce));
-        entry.is_some_and(crate::lane::entry::Entry::is_lent)
     }
 }

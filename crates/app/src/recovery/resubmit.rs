@@ -85,7 +85,7 @@ impl Worker {
             // A claim moves the row, and nothing else of it.
             entry.version = record.version;
             if matches!(record.state, State::Reserved(_)) {
-                late.push((record.lane_id, nonce, record.tx));
+                late.push((record.lane_id, nonce, record.tx, record.version));
             }
             if entry.need() == Need::Block && entry.busy == Busy::No {
                 entry.to_send = true;

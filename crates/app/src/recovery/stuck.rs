@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
+use fencepost_domain::event;
 use fencepost_domain::ids::{LaneId, Nonce};
-use fencepost_domain::state::Why;
+use fencepost_domain::state::{State, Why};
 use fencepost_domain::transition::Input;
 
 use super::gap::named;
@@ -24,8 +25,31 @@ impl Worker {
         }
         self.read_loans_again(lane).await;
         self.examine(lane);
+        if self.unblock(lane).await {
+            return;
+        }
         self.judge(lane, now).await;
         self.consult(lane);
+    }
+
+    /// What only waited for the holder of a lower nonce is not stuck any more once that is used or given back:
+    /// no policy may hear of it before it has waited on its own account.
+    async fn unblock(&mut self, lane: LaneId) -> bool {
+        let Some(track) = self.tracks.get_mut(&lane).filter(|track| track.unblocked) else {
+            return false;
+        };
+        track.unblocked = false;
+        let now = self.node.ticks.ticks();
+        let front = track.front(now).map(|front| front.nonce);
+        let stuck = front.and_then(|nonce| track.get(nonce)?.stuck());
+        let Some(nonce) = front.filter(|_| stuck == Some(Why::NoReceipt)) else {
+            return false;
+        };
+        // Refused only when it is not stuck any more.
+        let _ = self
+            .plan(lane, nonce, Input::Clear, Then::Nothing, |step| step)
+            .await;
+        true
     }
 
     /// Tells that a transaction cannot move by itself; whether that is news. `with` adds what belongs to
@@ -49,20 +73,23 @@ impl Worker {
                 }
             })
             .await;
-        if planned.is_ok() {
-            self.alert(lane, nonce, why, text);
-        }
         planned.is_ok()
     }
 
-    /// Counts and logs what got stuck: a person must look.
-    pub(crate) fn alert(&self, lane: LaneId, nonce: Nonce, why: Why, text: &str) {
-        self.node.meters.stuck(why);
+    /// Counts and logs what got stuck, once it is written: a person must look.
+    pub(crate) fn alert(&self, lane: LaneId, nonce: Nonce, step: &Move) {
+        let State::Stuck(stuck) = &step.to else {
+            return;
+        };
+        if step.event.kind != event::Kind::Stuck {
+            return;
+        }
+        self.node.meters.stuck(stuck.why);
         let track = self.tracks.get(&lane);
         let signer = track.map(|track| track.seat.lane.signer.to_string());
-        let tx_id = track.and_then(|track| Some(track.get(nonce)?.tx.to_string()));
-        let (node_id, reason) = (self.node.holder.node.as_str(), why.word());
-        tracing::error!(signer, tx_id, node_id, %nonce, reason, text, "stuck: {}", meaning(why));
+        let (node_id, reason) = (self.node.holder.node.as_str(), stuck.why.word());
+        let text = step.error.as_deref().unwrap_or_default();
+        tracing::error!(signer, tx_id = %step.tx, node_id, %nonce, reason, text, "stuck: {}", meaning(stuck.why));
     }
 
     /// Tells the first of the lane as stuck, if it has waited for too long. The chain was looked at before:
@@ -86,7 +113,10 @@ impl Worker {
         }
         let lent = track.lent().next().map(|(nonce, entry)| (nonce, entry.tx));
         let lent = lent.filter(|(nonce, _)| *nonce < front.nonce);
-        let refused = track.get(front.nonce).is_some_and(|entry| entry.refused);
+        let entry = track.get(front.nonce);
+        let refused = entry.is_some_and(|entry| entry.refused);
+        let unsigned = entry.filter(|entry| entry.attempts.is_empty());
+        let unsigned = unsigned.map(|entry| entry.unsigned_for.clone().unwrap_or_default());
         let gaps = track.gaps.as_ref();
         let gaps = gaps.filter(|gaps| gaps.nonces.first().is_some_and(|gap| *gap < front.nonce));
         let (why, text) = match lent {
@@ -95,6 +125,11 @@ impl Worker {
             Some((nonce, tx)) => {
                 let text = format!("nonce {nonce} below it is lent out as {tx}");
                 (Why::NoReceipt, text)
+            }
+            // Nothing was sent of it that could be in a block.
+            None if unsigned.is_some() => {
+                let why = unsigned.unwrap_or_default();
+                (Why::SignerError, format!("it cannot be signed: {why}"))
             }
             // What nodes said is its newest error already.
             None if refused => (Why::Refused, String::new()),
@@ -114,7 +149,9 @@ fn is_overdue(
     let Some(entry) = track.get(front.nonce) else {
         return false;
     };
-    let idle = entry.busy == Busy::No && entry.stuck().is_none() && !entry.attempts.is_empty();
+    // One that nobody has tried to sign yet waits for us, not for the chain.
+    let tried = !entry.attempts.is_empty() || entry.unsigned_for.is_some();
+    let idle = entry.busy == Busy::No && entry.stuck().is_none() && tried;
     let age = now.saturating_sub(front.since);
     let tired = entry.tries >= settings.attempts && age >= probe.min(settings.age);
     let behind = u64::try_from(track.backlog()).unwrap_or(u64::MAX);

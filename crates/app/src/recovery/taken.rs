@@ -2,7 +2,7 @@
 //! a block with others on top, and ends a transaction only when that block is final.
 
 use fencepost_domain::ids::{LaneId, Nonce, TxId};
-use fencepost_domain::state::Why;
+use fencepost_domain::state::Block;
 use fencepost_domain::transition::{Input, Refusal};
 
 use crate::lane::entry::Taken;
@@ -12,11 +12,12 @@ use crate::lifecycle::follow::board::{Hit, Whose};
 use crate::ports::Consumer;
 
 impl Worker {
-    /// Nonces below the chain's count for which none of our hashes has a receipt.
+    /// Nonces below the chain's count for which none of our hashes has a receipt, as of this head.
     pub(crate) async fn consumed(
         &mut self,
         lane: LaneId,
         latest: Nonce,
+        head: Option<Block>,
         consumed: Vec<(Nonce, TxId, Option<Consumer>)>,
     ) {
         if let Some(track) = self.tracks.get_mut(&lane) {
@@ -28,26 +29,37 @@ impl Worker {
             }
         }
         for (nonce, tx, by) in consumed {
-            self.consumed_one(Whose { lane, nonce, tx }, by).await;
+            self.consumed_one(Whose { lane, nonce, tx }, by, head).await;
         }
     }
 
-    async fn consumed_one(&mut self, whose: Whose, by: Option<Consumer>) {
+    async fn consumed_one(&mut self, whose: Whose, by: Option<Consumer>, head: Option<Block>) {
         let Some(track) = self.tracks.get_mut(&whose.lane) else {
             return;
         };
         let chain = track.seat.lane.chain;
         let entry = track.get_mut(whose.nonce);
-        let Some(entry) = entry.filter(|entry| entry.tx == whose.tx) else {
+        let entry = entry.filter(|entry| entry.tx == whose.tx && entry.inclusion().is_none());
+        let Some(entry) = entry else {
             return;
         };
         let lent = entry.is_lent();
-        // A missing receipt and a count prove nothing: only a block does in which the count passed the nonce
-        // and none of our hashes is. A lent nonce is used by whatever its holder has sent.
-        let proven = lent || by.is_some();
-        if entry.inclusion().is_some() || !proven {
-            return;
-        }
+        let named = by.filter(|by| by.hash.is_some());
+        // A missing receipt and a count prove nothing: only another hash in a block does. A lent nonce is used
+        // by whatever its holder has sent, and at the latest in the block that was the newest when it was
+        // first seen to be used.
+        let by = match (named, lent) {
+            (Some(by), _) => by,
+            (None, false) => return,
+            (None, true) => {
+                let first = entry.taken.map(|taken| taken.by);
+                let at_latest = head.map(|block| Consumer { block, hash: None });
+                match by.or(first).or(at_latest) {
+                    Some(by) => by,
+                    None => return,
+                }
+            }
+        };
         let again = entry.taken.is_some_and(|taken| taken.by == by);
         entry.taken = Some(Taken { by, sure: again });
         if !again {
@@ -56,35 +68,17 @@ impl Worker {
             return;
         }
         // From here on the follower tells whether that block becomes final, or goes away.
-        if let (Some(by), Some(board)) = (by, self.node.board(chain)) {
+        if let Some(board) = self.node.board(chain) {
             board.put(Hit {
                 block: by.block,
                 whose,
                 told: false,
             });
         }
-        match by {
-            Some(by) if !lent => self.tell_taken(whose, by).await,
-            // What its holder has used is told when it is final.
-            Some(_) => {}
-            None => self.used_long_ago(whose).await,
+        // What its holder has used is told when it is final.
+        if !lent {
+            self.tell_taken(whose, by).await;
         }
-    }
-
-    /// Every endpoint says that a lent nonce is used, in a block that is too old to be looked at. Nothing is
-    /// given to anyone by believing it.
-    async fn used_long_ago(&mut self, whose: Whose) {
-        let (lane, nonce) = (whose.lane, whose.nonce);
-        // Refused only when it has ended already.
-        let _ = self
-            .plan(
-                lane,
-                nonce,
-                Input::TakenFinal(None),
-                Then::Nothing,
-                |step| step,
-            )
-            .await;
     }
 
     async fn tell_taken(&mut self, whose: Whose, by: Consumer) {
@@ -99,8 +93,7 @@ impl Worker {
             })
             .await;
         match told {
-            Ok(()) => self.alert(lane, nonce, Why::NonceTaken, &text),
-            Err(Refusal::Unchanged) => {}
+            Ok(()) | Err(Refusal::Unchanged) => {}
             Err(refusal) => {
                 tracing::warn!(tx_id = %whose.tx, %refusal, "a used nonce does not fit what is stored");
             }

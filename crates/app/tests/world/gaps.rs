@@ -90,7 +90,7 @@ async fn a_gap_is_filled_when_policy_says_so() {
     let acts = life.acts(&rows[26]).await;
     assert_eq!(
         (acts[0].action.as_str(), acts[0].progress.word()),
-        ("PLACEHOLDER", "DONE")
+        ("FILL", "DONE")
     );
     let all = life.world.rows(life.lanes[0]).await;
     let fillers: Vec<&Record> = all

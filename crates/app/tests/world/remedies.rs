@@ -205,9 +205,11 @@ async fn whichever_attempt_the_chain_has_is_the_one_that_is_told() {
         life.check_feed().await;
         let end = match action {
             Action::Cancel => "FAILED_FINAL/CANCELLED",
-            Action::Decide | Action::Resubmit | Action::Replace | Action::Placeholder => {
-                "CONFIRMED"
-            }
+            Action::Decide
+            | Action::Resubmit
+            | Action::Replace
+            | Action::Placeholder
+            | Action::Fill => "CONFIRMED",
         };
         assert_eq!(life.words(&row).await, end);
         assert_eq!(life.feed().await.len(), 1, "told once, when it was final");
