@@ -85,9 +85,10 @@ impl Node {
             tx: record.tx,
             round: 1,
             // Whoever presses it for a gap means the gap, also if that is closed a moment later.
-            action: match wish.action {
-                Action::Placeholder if behind_gap => Action::Fill,
-                action => action,
+            action: if behind_gap && wish.action == Action::Placeholder {
+                Action::Fill
+            } else {
+                wish.action
             },
             fees: wish.fees,
             audit: wish.audit.clone(),
