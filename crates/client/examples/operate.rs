@@ -16,8 +16,11 @@ use serde_json::json;
 async fn main() -> Result<()> {
     let client = Builder::from_env().build()?;
     for node in client.readiness().await {
-        let ready = node.answer.with_context(|| node.url.clone())?;
-        println!("{} leads {} signers", ready.node, ready.leading);
+        match node.answer {
+            Ok(ready) => println!("{} leads {} signers", ready.node, ready.leading),
+            // The others are there to go on with.
+            Err(error) => println!("{} is not ready: {error}", node.url),
+        }
     }
     let signers = client.signers(&SignerFilter::default()).await?.signers;
     for signer in &signers {

@@ -142,7 +142,7 @@ pub struct AuditedAct {
     pub reason: String,
     /// The operator's own fields.
     pub audit: Option<Value>,
-    /// What it has changed.
+    /// What it has changed, in the server's own words.
     pub before_after: Option<Value>,
     /// When.
     pub at: Timestamp,
@@ -217,7 +217,7 @@ impl Client {
         Ok(Accepted::new(answer.status, transaction))
     }
 
-    /// What was done to a signer: a page of it, or the next one by the cursor of the page before.
+    /// What was done to a signer, newest first: a page of it, or the next one by the cursor of the page before.
     pub async fn signer_audit(
         &self,
         signer: Address,

@@ -158,7 +158,7 @@ impl Client {
         self.told(Call::post(path, remedy, remedy.effect())).await
     }
 
-    /// What was done to a transaction by policies and operators, or is to be.
+    /// What was done to a transaction by policies and operators, or is to be, newest first.
     pub async fn remedies(&self, tx_id: Uuid) -> Result<Vec<Remedy>, Error> {
         let tx_id = tx_id.to_string();
         let call = Call::get(["tx", &tx_id, "remedies"]);

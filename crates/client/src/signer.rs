@@ -49,7 +49,7 @@ pub struct Signer {
     pub oldest_age_seconds: Option<u64>,
     /// Transactions that cannot move by themselves.
     pub stuck: u64,
-    /// Nonces from the oldest unfinished one up that nobody holds.
+    /// Nonces that nobody holds and that later transactions wait for.
     pub gaps: Vec<u64>,
     /// Nonces that were given back and are given out next.
     pub free_nonces: Vec<u64>,
@@ -87,7 +87,7 @@ pub struct Head {
     pub state: State,
     /// Why it stands there.
     pub sub_state: Option<SubState>,
-    /// Its newest error.
+    /// Why it stands there, in words for a person.
     pub why: Option<String>,
 }
 

@@ -1,12 +1,12 @@
 //! The end of a loan: the closure is never begun or left running where the nonce may soon be another's.
 
 use std::future::pending;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use alloy_primitives::B256;
 use fencepost_client::{Client, Lent, Loan, NonceError, Retry, WithNonceError};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::nonces::{HASH, but, good, loan, reservation, verb, verbs};
 use super::server::{ALICE, Server, Step, problem, quick};
@@ -195,21 +195,30 @@ async fn a_closure_is_not_run_again_once_the_nonce_is_not_ours() {
     tokio::join!(a, b, c, d);
 }
 
+/// Tells when it is dropped.
+struct Alive<'a>(Instant, &'a Mutex<Option<Duration>>);
+
+impl Drop for Alive<'_> {
+    fn drop(&mut self) {
+        *self.1.lock().unwrap() = Some(self.0.elapsed());
+    }
+}
+
 #[tokio::test]
 async fn a_closure_that_does_not_end_is_cut_off_at_the_margin() {
     let server = Server::start(good).await;
-    let alive = Arc::new(());
-    let inside = Arc::clone(&alive);
-    let began = Instant::now();
+    let (began, ended) = (Instant::now(), Mutex::new(None));
     let run = async |_: Lent| -> Spoken {
-        let _held = Arc::clone(&inside);
+        let _alive = Alive(began, &ended);
         pending().await
     };
-    let result = server.client().with_nonce(ALICE, &short(), run).await;
-    assert!(matches!(result.unwrap_err(), WithNonceError::CutOff { .. }));
-    assert!(began.elapsed() >= SECOND / 2, "{:?}", began.elapsed());
-    // Nothing of it goes on, and nothing was given back.
-    drop(inside);
-    assert_eq!(Arc::strong_count(&alive), 1);
+    let loan = loan().ttl(5 * SECOND).margin(4 * SECOND);
+    let client = server.client();
+    let running = timeout(20 * SECOND, client.with_nonce(ALICE, &loan, run));
+    let error = running.await.unwrap().unwrap_err();
+    assert!(matches!(error, WithNonceError::CutOff { .. }), "{error}");
+    // It ran until the margin, and was over before the nonce could be another's.
+    let ended = ended.lock().unwrap().unwrap();
+    assert!(SECOND <= ended && ended < 5 * SECOND, "{ended:?}");
     assert_eq!(verbs(&server), ["reserve"]);
 }
