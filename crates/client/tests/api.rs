@@ -10,6 +10,8 @@ mod api {
     mod reading;
     mod feed;
     mod signers;
+    mod lending;
+    mod operating;
     mod access;
     mod health;
     mod words;
