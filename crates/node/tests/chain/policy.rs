@@ -161,7 +161,9 @@ async fn whatever_the_business_answers_badly_is_nothing_done_and_a_good_answer_i
             let over = rows.len() >= round && rows[rows.len() - round]["state"] == "DONE";
             Ok(over.then_some(rows))
         });
-        let rows = rows.await.with_context(|| format!("{round}: {:#?}", node.log()))?;
+        let rows = rows
+            .await
+            .with_context(|| format!("{round}: {:#?}", node.log()))?;
         let row = &rows[rows.len() - round];
         let mood = MOODS[round - 1];
         nothing_done(row, round, mood).with_context(|| format!("{mood:?}"))?;
@@ -177,7 +179,10 @@ async fn whatever_the_business_answers_badly_is_nothing_done_and_a_good_answer_i
         Ok(good.then_some(newest))
     });
     let done = done.await.with_context(|| format!("{:#?}", node.log()))?;
-    ensure!(done["action"] == "REPLACE" && done["reason"] == "pay more", "{done}");
+    ensure!(
+        done["action"] == "REPLACE" && done["reason"] == "pay more",
+        "{done}"
+    );
     let hashes = attempts(&node, &id).await?;
     ensure!(hashes.len() == 2, "{hashes:?}");
 
@@ -188,12 +193,19 @@ async fn whatever_the_business_answers_badly_is_nothing_done_and_a_good_answer_i
     });
     ensure!(vain.count() == bad, "{:#?}", node.log());
     let questions = business.questions();
-    ensure!(questions.len() == MOODS.len(), "{} were asked", questions.len());
+    ensure!(
+        questions.len() == MOODS.len(),
+        "{} were asked",
+        questions.len()
+    );
     for (round, question) in (1_u64..).zip(&questions) {
         is_signed(question)?;
         let asked: Value = serde_json::from_slice(&question.body)?;
         ensure!(asked["txId"] == id && asked["round"] == round, "{asked}");
-        ensure!(asked["subState"] == "NO_RECEIPT" && asked["nonce"] == 0, "{asked}");
+        ensure!(
+            asked["subState"] == "NO_RECEIPT" && asked["nonce"] == 0,
+            "{asked}"
+        );
         ensure!(asked["hashes"] == json!([hashes[0]]), "{asked}");
     }
     let _blocks = care.market.blocks();
@@ -213,7 +225,10 @@ fn nothing_done(row: &Value, round: usize, mood: Mood) -> Result<()> {
 /// As the documentation says that it is done.
 fn is_signed(question: &Question) -> Result<()> {
     let header = |name: &str| {
-        let value = question.headers.get(name).with_context(|| name.to_owned())?;
+        let value = question
+            .headers
+            .get(name)
+            .with_context(|| name.to_owned())?;
         anyhow::Ok(value.to_str()?.to_owned())
     };
     let at = header("x-fencepost-timestamp")?;
