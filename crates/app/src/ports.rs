@@ -230,20 +230,14 @@ pub trait Store: Send + Sync {
         holder: &Holder,
         held: Held,
         decided: &Decided,
-    ) -> Result<Decision, StoreError> {
-        let _ = (holder, held, decided);
-        Err(StoreError::Unavailable("BASE".into()))
-    }
+    ) -> Result<Decision, StoreError>;
 
     /// Lanes with remedies that are not over, by id, after the given one.
     async fn remedy_lanes(
         &self,
         after: Option<LaneId>,
         limit: usize,
-    ) -> Result<Vec<LaneId>, StoreError> {
-        let _ = (after, limit);
-        Ok(vec![])
-    }
+    ) -> Result<Vec<LaneId>, StoreError>;
 
     /// What was asked for and done, newest first, before the given one.
     async fn acts(
@@ -251,10 +245,7 @@ pub trait Store: Send + Sync {
         of: Acts,
         before: Option<RemedyId>,
         limit: usize,
-    ) -> Result<Vec<Act>, StoreError> {
-        let _ = (of, before, limit);
-        Ok(vec![])
-    }
+    ) -> Result<Vec<Act>, StoreError>;
 
     // ---- reservations ------------------------------------------------------------------------
 

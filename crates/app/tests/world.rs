@@ -10,7 +10,7 @@ mod world {
     mod leading;
     mod waiting;
     mod cursor;
-    mod faults;
+    pub(crate) mod faults;
     pub(crate) mod life;
     mod sending;
     mod ambiguous;

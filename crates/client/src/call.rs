@@ -50,7 +50,7 @@ pub(crate) struct Call<'a> {
     body: Option<Vec<u8>>,
     pub(crate) effect: Effect,
     /// How much longer than others it may take, for a long poll.
-    wait: Duration,
+    pub(crate) wait: Duration,
     /// It is tried no longer than this.
     pub(crate) by: Option<Instant>,
 }

@@ -52,7 +52,13 @@ impl Client {
 
     /// Tries a call until it is answered, refused for good, or its bounds are used up.
     pub(crate) async fn ask(&self, call: &Call<'_>) -> Result<Answer, Error> {
-        let mut course = Course::new(self.0.retry, call.by);
+        // A node that is asked to wait takes that time of nobody's patience.
+        let total = self.0.retry.total.saturating_add(call.wait);
+        let retry = Retry {
+            total,
+            ..self.0.retry
+        };
+        let mut course = Course::new(retry, call.by);
         loop {
             let error = match self.round(call, &mut course).await {
                 Ok(answer) => return Ok(answer.after(course.tries)),

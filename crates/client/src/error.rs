@@ -142,10 +142,10 @@ impl Error {
         self.code() == Some(&Code::NotFound)
     }
 
-    /// What a node said, if it said this; else the error as it is.
-    pub(crate) fn saying(self, code: &Code) -> Result<Box<Problem>, Self> {
+    /// What a node said, if it said one of these; else the error as it is.
+    pub(crate) fn saying(self, codes: &[Code]) -> Result<Box<Problem>, Self> {
         match self {
-            Self::Problem { problem, .. } if problem.code == *code => Ok(problem),
+            Self::Problem { problem, .. } if codes.contains(&problem.code) => Ok(problem),
             Self::Problem { .. }
             | Self::Unreachable { .. }
             | Self::Timeout { .. }

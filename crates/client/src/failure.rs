@@ -75,7 +75,8 @@ pub enum WithNonceError<E> {
         /// The nonce.
         lent: Box<Lent>,
     },
-    /// The nonce is no longer ours, and another transaction may have it: a person should look. Whether a hash that
+    /// The nonce is no longer ours: it was given back and another transaction may have it, or someone has settled
+    /// the reservation under the same request id. A person should look. Whether a hash that
     /// was to be named was recorded all the same is in the problem's detail.
     #[error("the nonce is no longer ours: {problem}")]
     LockLost {

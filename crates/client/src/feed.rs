@@ -197,7 +197,7 @@ impl Feed {
     }
 
     fn unread(&self, error: Error) -> FeedError {
-        match error.saying(&Code::FeedReset) {
+        match error.saying(&[Code::FeedReset]) {
             Ok(problem) => FeedError::Reset {
                 position: self.position,
                 epoch: None,

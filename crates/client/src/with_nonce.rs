@@ -156,7 +156,7 @@ impl Client {
                 lent.expires_at = reservation.expires_at;
                 None
             }
-            Err(error) => match lost(lent, None, error) {
+            Err(error) => match lost(lent, None, error, &NOT_OURS) {
                 Ok(lost) => return Err(lost),
                 Err(error) => Some(error),
             },
@@ -180,7 +180,7 @@ impl Client {
                 reservation,
                 was_known: false,
             }),
-            Err(error) => Err(match lost(&lent, Some(hash), error) {
+            Err(error) => Err(match lost(&lent, Some(hash), error, &[Code::LockLost]) {
                 Ok(lost) => lost,
                 Err(source) => WithNonceError::Untold {
                     hash,
@@ -217,9 +217,23 @@ fn lent(wanted: &NewReservation, reservation: Reservation) -> Option<Lent> {
     })
 }
 
-/// The failure of a call that says that the nonce is no longer ours; any other error is handed back.
-fn lost<E>(lent: &Lent, hash: Option<B256>, error: Error) -> Result<WithNonceError<E>, Error> {
-    let problem = error.saying(&Code::LockLost)?;
+/// What a node says of a reservation that cannot be extended because someone has settled it under our request
+/// id, or because it is over. The closure must not run with such a nonce.
+const NOT_OURS: [Code; 4] = [
+    Code::LockLost,
+    Code::AlreadySubmitted,
+    Code::AlreadyFinal,
+    Code::NotFound,
+];
+
+/// The failure of a call that says one of these: the nonce is no longer ours. Any other error is handed back.
+fn lost<E>(
+    lent: &Lent,
+    hash: Option<B256>,
+    error: Error,
+    codes: &[Code],
+) -> Result<WithNonceError<E>, Error> {
+    let problem = error.saying(codes)?;
     Ok(WithNonceError::LockLost {
         hash,
         lent: Box::new(lent.clone()),

@@ -6,6 +6,7 @@ mod api {
     pub(crate) mod world;
     pub(crate) mod chain_steps;
     mod sending;
+    mod lost_answers;
     mod reading;
     mod feed;
     mod signers;

@@ -49,12 +49,7 @@ pub(crate) async fn wire(
     let rpc = fencepost_evm::Meters::register(&mut registry);
     let chain = keyring.is_some().then(|| reach(&config.chains, &rpc));
     let chain = chain.transpose()?;
-    let infos = config.chains.iter().map(|chain| ChainInfo {
-        name: chain.name.clone(),
-        id: chain.id,
-        ceilings: chain.ceilings,
-    });
-    let infos: Vec<ChainInfo> = infos.collect();
+    let infos: Vec<ChainInfo> = config.chains.iter().map(info).collect();
     let policy = policy(serving.policy, &infos);
     let clock: Arc<dyn Clock> = Arc::new(TimeOfDay);
     let store = open(&config.store, config.settings.lease, &clock)
@@ -112,6 +107,14 @@ pub(crate) async fn wire(
         running: Running::start(crew),
         api,
     })
+}
+
+fn info(chain: &config::chain::Chain) -> ChainInfo {
+    ChainInfo {
+        name: chain.name.clone(),
+        id: chain.id,
+        ceilings: chain.ceilings,
+    }
 }
 
 /// Who decides about stuck transactions.

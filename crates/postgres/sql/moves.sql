@@ -43,7 +43,9 @@ WITH lane AS MATERIALIZED (
            foreign_hash     = i.foreign_hash,
            last_error       = coalesce(i.error, m.last_error),
            receipt          = CASE WHEN i.block_number IS NULL THEN NULL ELSE coalesce(i.receipt, m.receipt) END,
-           confirmed_at     = CASE WHEN i.final AND i.block_number IS NOT NULL THEN clock_timestamp() END,
+           -- Of what has ended already the end stays.
+           confirmed_at     = CASE WHEN i.final AND i.block_number IS NOT NULL
+                                   THEN coalesce(m.confirmed_at, clock_timestamp()) END,
 --? signs
            attempts         = m.attempts + (i.signs IS TRUE)::int,
            -- Storing bytes counts as the first try to send them.

@@ -33,6 +33,15 @@ enum Together {
     Apart,
 }
 
+/// Whether a statement that ran leaves something to send.
+#[derive(PartialEq, Eq)]
+enum Left {
+    Nothing,
+    /// Lanes that were left out had requests among them that are stored. The rest may be what they
+    /// take now: placeholders alone pass a queue.
+    Rest,
+}
+
 impl PostgresStore {
     pub(crate) async fn create_many(
         &self,
@@ -114,10 +123,10 @@ impl PostgresStore {
             }
             match self.connections.write(CREATE, &call.params()).await? {
                 statement::Written::Rows { rows, again } => {
-                    self.record_written(holder, works, sent, &rows, again)
-                        .await
-                        .map_err(after_write)?;
-                    return Ok(Together::Done);
+                    let recorded = self.record_written(holder, works, sent, &rows, again);
+                    if recorded.await.map_err(after_write)? == Left::Nothing {
+                        return Ok(Together::Done);
+                    }
                 }
                 statement::Written::Refused {
                     again: true, error, ..
@@ -169,7 +178,7 @@ impl PostgresStore {
         sent: Vec<(usize, Layout)>,
         rows: &[Row],
         again: bool,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Left, StoreError> {
         let mut written: HashMap<i64, (Timestamp, bool)> = HashMap::new();
         for row in rows {
             let lane: i64 = column(row, "lane_id")?;
@@ -211,8 +220,11 @@ impl PostgresStore {
             .map(|(lane, _)| *lane)
             .filter(|lane| works[*lane].outcome.is_none())
             .collect();
-        self.take_out_known(works, &unwritten, true).await?;
+        let learnt = self.take_out_known(works, &unwritten, true).await?;
         left.retain(|(lane, _)| works[*lane].is_open());
+        if learnt && !again && !left.is_empty() {
+            return Ok(Left::Rest);
+        }
         for (lane, layout) in left {
             let work = &mut works[lane];
             let token = work.batch.held.token;
@@ -229,7 +241,7 @@ impl PostgresStore {
             });
             work.outcome = Some(Outcome::Refused(why));
         }
-        Ok(())
+        Ok(Left::Nothing)
     }
 
     /// After a lost reply: which lanes the lost try had written. True when there were any.

@@ -1,8 +1,8 @@
 //! The PostgreSQL store: the only code that knows Postgres SQL.
 //!
 //! Every critical write is one autocommit statement that takes the lane's row first
-//! (`sql/create.sql`, `sql/promote.sql`, `sql/moves.sql`). `statement` says what happens when its
-//! reply is lost, `connect` which servers are trusted at all.
+//! (`sql/create.sql`, `sql/promote.sql`, `sql/moves.sql`, `sql/decide.sql`). `statement` says what
+//! happens when its reply is lost, `connect` which servers are trusted at all.
 
 mod connect;
 mod migrate;
@@ -22,6 +22,8 @@ mod promote;
 mod moves;
 mod due;
 mod remedy;
+mod decision;
+mod acts;
 mod reservation;
 mod read;
 mod view;
@@ -31,10 +33,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use fencepost_app::ports::{
-    Acquired, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, CursorMove, CursorMoved,
-    Enqueued, Feed, Held, Holder, Key, LaneBatch, LaneCreated, LaneMoved, LaneMoves, LanePromotion,
-    LaneView, NewRemedy, NewTx, Orphan, PageQuery, PauseChange, Paused, Pulse, Record, Renewed,
-    Settle, Settled, Store, StoreError, StoredAttempt, StoredEvent, Terms, check,
+    Acquired, Act, Acts, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, CursorMove,
+    CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Key, LaneBatch, LaneCreated,
+    LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx, Orphan, PageQuery,
+    PauseChange, Paused, Pulse, Record, RemedyId, Renewed, Settle, Settled, Store, StoreError,
+    StoredAttempt, StoredEvent, Terms, check,
 };
 use fencepost_domain::ids::{
     ChainId, FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, TxId,
@@ -293,6 +296,35 @@ impl Store for PostgresStore {
     ) -> Result<ClaimedRemedies, StoreError> {
         check::claim_remedies(held, limit)?;
         self.claim_open_remedies(holder, held, limit).await
+    }
+
+    async fn decide_remedy(
+        &self,
+        holder: &Holder,
+        held: Held,
+        decided: &Decided,
+    ) -> Result<Decision, StoreError> {
+        check::decided(decided)?;
+        self.decide(holder, held, decided).await
+    }
+
+    async fn remedy_lanes(
+        &self,
+        after: Option<LaneId>,
+        limit: usize,
+    ) -> Result<Vec<LaneId>, StoreError> {
+        check::limit(limit)?;
+        self.lanes_to_remedy(after, limit).await
+    }
+
+    async fn acts(
+        &self,
+        of: Acts,
+        before: Option<RemedyId>,
+        limit: usize,
+    ) -> Result<Vec<Act>, StoreError> {
+        check::limit(limit)?;
+        self.acts_before(of, before, limit).await
     }
 
     async fn settle(&self, call: &Settle) -> Result<Settled, StoreError> {

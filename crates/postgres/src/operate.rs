@@ -27,21 +27,37 @@ WITH old AS MATERIALIZED (
            next_nonce = greatest(l.next_nonce, $4),
            updated_at = clock_timestamp()
       FROM old WHERE l.lane_id = old.lane_id
-    RETURNING l.lane_id, l.paused, l.held, l.next_nonce
+    RETURNING l.lane_id, l.paused, l.held, l.next_nonce, l.updated_at AS at
 ), dropped AS (
     DELETE FROM free_nonce f USING new WHERE f.lane_id = new.lane_id AND f.nonce < $4
-), audited AS (
-    INSERT INTO remedy (lane_id, action, asked_by, reason, details, before_after, state, closed_at, act)
+    RETURNING f.nonce
+), /*told*/, audited AS (
+    INSERT INTO remedy (lane_id, action, asked_by, reason, details, before_after, state, asked_at, closed_at, act)
     SELECT new.lane_id, $2, $5, $6, $7,
-           format('paused %s held %s cursor %s -> paused %s held %s cursor %s',
-                  old.paused, old.held, old.next_nonce, new.paused, new.held, new.next_nonce),
-           'DONE', clock_timestamp(), $8
-      FROM new, old
+           format('paused=%s next_nonce=%s -> paused=%s next_nonce=%s%s',
+                  CASE WHEN old.held THEN 'FAILOVER' ELSE coalesce(old.paused, 'none') END, old.next_nonce,
+                  CASE WHEN new.held THEN 'FAILOVER' ELSE coalesce(new.paused, 'none') END, new.next_nonce,
+                  told.words),
+           'DONE', new.at, new.at, $8
+      FROM new, old, told
 )
 SELECT paused, held FROM new";
 
+/// What the audit tells of nonces that are free no longer: how many, and the lowest hundred. A list
+/// of all could be longer than any row should be.
+const TOLD: &str = "told AS (
+    SELECT count(*) AS n,
+           CASE WHEN count(*) > 0 THEN
+               format(' dropped=%s (%s%s)', count(*),
+                      array_to_string((array_agg(nonce ORDER BY nonce))[1:100], ' '),
+                      CASE WHEN count(*) > 100 THEN ' ...' END)
+           END AS words
+      FROM dropped
+)";
+
 const PAUSED: &str = "SELECT paused, held FROM signer_lease WHERE lane_id = $1";
 
+/// What is free below the chain's count is nobody's to give, whether or not the cursor rises.
 const RAISE: &str = "
 WITH old AS MATERIALIZED (
     SELECT lane_id, next_nonce FROM signer_lease
@@ -54,12 +70,16 @@ WITH old AS MATERIALIZED (
            expires_at = clock_timestamp() + $6::bigint * interval '1 microsecond',
            updated_at = clock_timestamp()
       FROM old WHERE l.lane_id = old.lane_id
-    RETURNING l.lane_id, l.next_nonce
-), audited AS (
-    INSERT INTO remedy (lane_id, action, asked_by, reason, details, before_after, state, closed_at)
+    RETURNING l.lane_id, l.next_nonce, l.updated_at AS at
+), dropped AS (
+    DELETE FROM free_nonce f USING new WHERE f.lane_id = new.lane_id AND f.nonce < $5
+    RETURNING f.nonce
+), /*told*/, audited AS (
+    INSERT INTO remedy (lane_id, action, asked_by, reason, details, before_after, state, asked_at, closed_at)
     SELECT new.lane_id, 'RAISE_CURSOR', $7, $8, $9,
-           format('cursor %s -> %s', old.next_nonce, new.next_nonce), 'DONE', clock_timestamp()
-      FROM new, old WHERE new.next_nonce > old.next_nonce
+           format('next_nonce=%s -> next_nonce=%s%s', old.next_nonce, new.next_nonce, told.words),
+           'DONE', new.at, new.at
+      FROM new, old, told WHERE new.next_nonce > old.next_nonce OR told.n > 0
 )
 SELECT old.next_nonce AS before, new.next_nonce AS after, (SELECT true) AS found FROM new, old";
 
@@ -73,12 +93,12 @@ const LOWER: &str = "
 WITH new AS (
     UPDATE signer_lease SET next_nonce = $2, updated_at = clock_timestamp()
      WHERE lane_id = $1
-    RETURNING lane_id
+    RETURNING lane_id, updated_at AS at
 ), dropped AS (
     DELETE FROM free_nonce f USING new WHERE f.lane_id = new.lane_id AND f.nonce >= $2
 )
-INSERT INTO remedy (lane_id, action, asked_by, reason, details, before_after, state, closed_at)
-SELECT lane_id, 'LOWER_CURSOR', $3, $4, $5, $6, 'DONE', clock_timestamp() FROM new";
+INSERT INTO remedy (lane_id, action, asked_by, reason, details, before_after, state, asked_at, closed_at)
+SELECT lane_id, 'LOWER_CURSOR', $3, $4, $5, $6, 'DONE', at, at FROM new";
 
 const GAPS: &str = "
 SELECT n.nonce
@@ -107,7 +127,7 @@ impl PostgresStore {
         let written = self
             .connections
             .write(
-                PAUSE,
+                &PAUSE.replace("/*told*/", TOLD),
                 &[&lane.0, &act, &reason, &at_least, by, why, details, &once],
             )
             .await?;
@@ -149,7 +169,7 @@ impl PostgresStore {
         let rows = self
             .connections
             .write_plain(
-                RAISE,
+                &RAISE.replace("/*told*/", TOLD),
                 &[
                     &held.lane.0,
                     &node,
@@ -247,7 +267,7 @@ async fn lower(
         let nonce = Nonce::from_column(column(&above, "nonce")?)?;
         return Ok(CursorMoved::Holds(nonce));
     }
-    let change = format!("cursor {from} -> {to}");
+    let change = format!("next_nonce={from} -> next_nonce={to}");
     let (by, why, details) = (&audit.by, &audit.reason, &audit.details);
     transaction
         .execute(LOWER, &[&lane.0, &to.column(), by, why, details, &change])

@@ -15,6 +15,9 @@ use crate::row::{RECORD, column, corrupt, record, small};
 use crate::statement::Written;
 use crate::{PostgresStore, rows};
 
+/// The action of a round in which nothing is to be done. It is never claimed, so no action has it.
+pub(crate) const NOOP: &str = "NOOP";
+
 const FINAL: &str = "('CONFIRMED', 'FAILED_FINAL', 'USED', 'RECYCLABLE')";
 
 const STANDING: &str = "

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use fencepost_app::ports::{
-    Acquired, Bid, Body, Held, Holder, Key, LaneBatch, LaneCreated, LaneMoves, LanePromotion, Move,
-    NewTx, PageQuery, Record, Store, Terms,
+    Acquired, Action, Acts, Bid, Body, CursorMove, Decided, Decision, Held, Holder, Key, LaneBatch,
+    LaneCreated, LaneMoves, LanePromotion, Move, NewRemedy, NewTx, PageQuery, Record, Store, Terms,
 };
 use fencepost_domain::B256;
 use fencepost_domain::attempt::Kind::Original;
@@ -19,7 +19,7 @@ use fencepost_domain::ids::{FeedSeq, LaneSeq, NodeId, Nonce, RequestId, TxId};
 use fencepost_domain::state::Wait;
 use fencepost_domain::transition::Input;
 use fencepost_postgres::{PostgresStore, Settings};
-use fencepost_store_tests::builders::{accepted, attempt, lane, mined, payload, sign};
+use fencepost_store_tests::builders::{accepted, attempt, audit, lane, mined, payload, sign};
 use fencepost_testkit::postgres::{Cluster, Options, connect};
 use uuid::Uuid;
 
@@ -98,6 +98,8 @@ async fn fill(url: &str) -> Result<()> {
              SELECT lane_id, tx_id, 1, 'CANCEL', 'x', 'x', CASE nonce % 2 WHEN 0 THEN 'DONE' ELSE 'ASKED' END,
                     CASE nonce % 2 WHEN 0 THEN now() END
                FROM managed_tx WHERE lane_id >= 1000000 LIMIT 100000;
+             INSERT INTO remedy (lane_id, action, asked_by, reason, state, closed_at)
+             SELECT lane_id, 'PAUSE', 'x', 'x', 'DONE', now() FROM signer_lease, generate_series(1, 5);
              INSERT INTO lane_queue (lane_id, tx_id)
              SELECT lane_id, tx_id FROM managed_tx WHERE lane_id >= 1000000 LIMIT 50000;",
         )
@@ -252,8 +254,41 @@ impl Desk {
             .claim_due(&self.holder, &[held], 1_000, 10)
             .await?;
         assert!(!claimed.records.is_empty());
-        self.store.claim_remedies(&self.holder, &[held], 10).await?;
+        self.remedy(id).await?;
         self.reads(id, &ids, from).await
+    }
+
+    /// A question is asked, claimed and answered, and the audit read.
+    async fn remedy(&self, tx: TxId) -> Result<()> {
+        let (store, holder, held) = (&self.store, &self.holder, self.held);
+        let question = NewRemedy {
+            tx,
+            round: 1,
+            action: Action::Decide,
+            fees: None,
+            audit: audit(),
+        };
+        store.ask_remedy(&question).await?;
+        let mut claimed = store.claim_remedies(holder, &[held], 10).await?.remedies;
+        let decided = Decided {
+            remedy: claimed.pop().context("a question")?.id,
+            action: None,
+            fees: None,
+            audit: audit(),
+        };
+        let answer = store.decide_remedy(holder, held, &decided).await?;
+        assert_eq!(answer, Decision::Written);
+        let raise = CursorMove::Raise {
+            holder: holder.clone(),
+            held,
+            to: Nonce::ZERO,
+        };
+        store.move_cursor(held.lane, &raise, &audit()).await?;
+        store.remedy_lanes(None, 10).await?;
+        store.acts(Acts::Lane(held.lane), None, 10).await?;
+        let acts = store.acts(Acts::Tx(tx), None, 10).await?;
+        assert_eq!(acts.len(), 1);
+        Ok(())
     }
 
     async fn reads(&self, id: TxId, ids: &[TxId], from: u64) -> Result<()> {
@@ -301,6 +336,10 @@ async fn hot_statements_find_their_rows_by_index_among_a_million() -> Result<()>
     let count = plans.matches("Query Text").count();
     assert!(count > 30, "{count} plans were logged");
     assert_eq!(whole_scans(&plans), Vec::<String>::new());
+    // A page from the end of the primary key has a bound, too, and may read all there is to fill it.
+    for index in ["remedy_open", "remedy_acts_of_tx", "remedy_acts_on_lane"] {
+        assert!(plans.contains(index), "{index} is not used");
+    }
 
     // The eye sees what it should: a statement without an index for it.
     let client = connect(&desk.url).await?;

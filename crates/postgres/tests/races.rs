@@ -10,6 +10,7 @@ mod races {
     mod twin;
     mod takeover;
     mod fence;
+    mod decision;
     mod clock;
     mod waiting;
     mod feed;

@@ -26,6 +26,7 @@ mod moves;
 mod step;
 mod due;
 mod remedies;
+mod acts;
 mod reservations;
 mod history;
 mod feed;

@@ -10,6 +10,7 @@ use crate::error::Answer;
 const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0001_tables.sql"),
     include_str!("../migrations/0002_guards.sql"),
+    include_str!("../migrations/0003_acts.sql"),
 ];
 
 /// "FNCP": tells our files from any other SQLite database.

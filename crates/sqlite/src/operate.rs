@@ -11,6 +11,10 @@ use crate::db::Db;
 use crate::error::{Answer, broken};
 use crate::lease::LaneRow;
 
+/// How many nonces that are free no longer one audit row lists; a longer list reads worse than its
+/// count.
+const DROPPED_TOLD_MAX: usize = 100;
+
 /// How many nonces one search for gaps looks at; a caller goes on behind the last one.
 const GAP_SCAN_MAX: u64 = 100_000;
 
@@ -23,6 +27,7 @@ pub(crate) fn pause(
     let Some(row) = LaneRow::find(db, lane)? else {
         return Ok(Paused::UnknownLane);
     };
+    let mut dropped = String::new();
     let word = match change {
         PauseChange::Pause(reason) => {
             db.run_one(
@@ -39,26 +44,43 @@ pub(crate) fn pause(
             "RESUME"
         }
         PauseChange::Reconcile { at_least } => {
-            reconcile(db, &row, at_least)?;
+            dropped = reconcile(db, &row, at_least)?;
             "RECONCILE"
         }
     };
     let now = LaneRow::find(db, lane)?.ok_or_else(|| broken("a lane vanished"))?;
-    record_act(db, lane, word, &described(&row), &described(&now), audit)?;
+    let change = format!("{} -> {}{dropped}", described(&row), described(&now));
+    record_act(db, lane, word, &change, audit)?;
     Ok(Paused::Now(now.stopped()))
 }
 
-/// The chain has used every nonce below its count, so none of them is free any more.
-fn reconcile(db: &Db<'_>, row: &LaneRow, at_least: Nonce) -> Answer<()> {
+/// Returns what the audit tells of nonces that were dropped.
+fn reconcile(db: &Db<'_>, row: &LaneRow, at_least: Nonce) -> Answer<String> {
     db.run_one(
         "UPDATE signer_lease SET held = 0, next_nonce = ?2, updated_at = ?3 WHERE lane_id = ?1",
         params![row.id.0, row.next_nonce.max(at_least).column(), db.now],
     )?;
-    db.run(
-        "DELETE FROM free_nonce WHERE lane_id = ?1 AND nonce < ?2",
-        params![row.id.0, at_least.column()],
+    drop_free(db, row.id, at_least)
+}
+
+/// The chain has used every nonce below its count, so none of them is free any more. Returns what
+/// the audit tells of them: nothing where there were none.
+fn drop_free(db: &Db<'_>, lane: LaneId, below: Nonce) -> Answer<String> {
+    let lowest: Vec<i64> = db.all(
+        "SELECT nonce FROM free_nonce WHERE lane_id = ?1 AND nonce < ?2 ORDER BY nonce LIMIT ?3",
+        params![lane.0, below.column(), DROPPED_TOLD_MAX],
+        |row| Ok(row.get(0)?),
     )?;
-    Ok(())
+    let dropped = db.run(
+        "DELETE FROM free_nonce WHERE lane_id = ?1 AND nonce < ?2",
+        params![lane.0, below.column()],
+    )?;
+    if dropped == 0 {
+        return Ok(String::new());
+    }
+    let lowest: Vec<String> = lowest.iter().map(i64::to_string).collect();
+    let more = if dropped > lowest.len() { " ..." } else { "" };
+    Ok(format!(" dropped={dropped} ({}{more})", lowest.join(" ")))
 }
 
 fn described(row: &LaneRow) -> String {
@@ -86,17 +108,19 @@ fn raise(
     row: &LaneRow,
     holder: &Holder,
     held: Held,
-    to: Nonce,
+    below: Nonce,
     audit: &Audit,
 ) -> Answer<CursorMoved> {
     if !row.is_led(db, holder, held.token) {
         return Ok(CursorMoved::Fenced);
     }
     let from = row.next_nonce;
-    let to = to.max(from);
+    let to = below.max(from);
     row.gave(db, to, row.lane_seq)?;
-    if to > from {
-        moved(db, row.id, "RAISE_CURSOR", from, to, audit)?;
+    let dropped = drop_free(db, row.id, below)?;
+    if to > from || !dropped.is_empty() {
+        let change = format!("next_nonce={from} -> next_nonce={to}{dropped}");
+        record_act(db, row.id, "RAISE_CURSOR", &change, audit)?;
     }
     Ok(CursorMoved::Now { from, to })
 }
@@ -126,43 +150,23 @@ fn lower(db: &Db<'_>, row: &LaneRow, to: Nonce, audit: &Audit) -> Answer<CursorM
         "DELETE FROM free_nonce WHERE lane_id = ?1 AND nonce >= ?2",
         params![row.id.0, to.column()],
     )?;
-    moved(db, row.id, "LOWER_CURSOR", from, to, audit)?;
+    let change = format!("next_nonce={from} -> next_nonce={to}");
+    record_act(db, row.id, "LOWER_CURSOR", &change, audit)?;
     Ok(CursorMoved::Now { from, to })
 }
 
-fn moved(
-    db: &Db<'_>,
-    lane: LaneId,
-    word: &str,
-    from: Nonce,
-    to: Nonce,
-    audit: &Audit,
-) -> Answer<()> {
-    let before = format!("next_nonce={from}");
-    let after = format!("next_nonce={to}");
-    record_act(db, lane, word, &before, &after, audit)
-}
-
-fn record_act(
-    db: &Db<'_>,
-    lane: LaneId,
-    word: &str,
-    before: &str,
-    after: &str,
-    audit: &Audit,
-) -> Answer<()> {
+fn record_act(db: &Db<'_>, lane: LaneId, word: &str, change: &str, audit: &Audit) -> Answer<()> {
     db.run_one(
-        "INSERT INTO remedy (lane_id, action, state, asked_by, reason, details, before, after,
+        "INSERT INTO remedy (lane_id, action, state, asked_by, reason, details, before_after,
             asked_at, closed_at)
-         VALUES (?1, ?2, 'DONE', ?3, ?4, ?5, ?6, ?7, ?8, ?8)",
+         VALUES (?1, ?2, 'DONE', ?3, ?4, ?5, ?6, ?7, ?7)",
         params![
             lane.0,
             word,
             audit.by,
             audit.reason,
             audit.details,
-            before,
-            after,
+            change,
             db.now
         ],
     )

@@ -1,8 +1,9 @@
-//! Remedies: asked for by anyone, claimed by the lane's leader, closed by the move that carries
-//! them out. One runs for a transaction at a time.
+//! Remedies: asked for by anyone, claimed by the lane's leader, decided where a policy is asked, and
+//! closed by the move that carries them out. One runs for a transaction at a time.
 
 use fencepost_app::ports::{
-    Action, AskedRemedy, Audit, ClaimedRemedies, ClaimedRemedy, Held, Holder, NewRemedy, RemedyId,
+    Action, AskedRemedy, Audit, ClaimedRemedies, ClaimedRemedy, Decided, Decision, Held, Holder,
+    NewRemedy, RemedyId,
 };
 use fencepost_domain::attempt::SignedFees;
 use fencepost_domain::ids::{Corrupt, Token, TxId};
@@ -33,7 +34,7 @@ pub(crate) fn ask(db: &Db<'_>, remedy: &NewRemedy) -> Answer<AskedRemedy> {
         let next = last.saturating_add(1);
         return Ok(AskedRemedy::RoundTaken { next });
     }
-    let price = remedy.fees;
+    let (max_fee, tip) = prices(remedy.fees);
     db.run_one(
         "INSERT INTO remedy (lane_id, tx_id, round, action, state, max_fee, max_priority_fee,
             asked_by, reason, details, asked_at)
@@ -43,10 +44,8 @@ pub(crate) fn ask(db: &Db<'_>, remedy: &NewRemedy) -> Answer<AskedRemedy> {
             key(remedy.tx),
             remedy.round,
             remedy.action.word(),
-            price.map(|price| price.max_fee.to_string()),
-            price
-                .and_then(|price| price.max_priority_fee)
-                .map(|tip| tip.to_string()),
+            max_fee,
+            tip,
             remedy.audit.by,
             remedy.audit.reason,
             remedy.audit.details,
@@ -57,6 +56,13 @@ pub(crate) fn ask(db: &Db<'_>, remedy: &NewRemedy) -> Answer<AskedRemedy> {
     Ok(AskedRemedy::Asked(asked.ok_or_else(|| {
         broken("a remedy that was asked for is not there")
     })?))
+}
+
+/// Fees as their two columns hold them.
+fn prices(fees: Option<SignedFees>) -> (Option<String>, Option<String>) {
+    let tip = fees.and_then(|fees| fees.max_priority_fee);
+    let max_fee = fees.map(|fees| fees.max_fee.to_string());
+    (max_fee, tip.map(|tip| tip.to_string()))
 }
 
 fn running(db: &Db<'_>, tx: TxId) -> Answer<Option<RemedyId>> {
@@ -142,9 +148,10 @@ fn claim_one(db: &Db<'_>, holder: &Holder, open: Open) -> Answer<Option<ClaimedR
     let record = reads::by_id(db, open.tx)?.ok_or_else(gone)?;
     if record.state.is_final() {
         db.run_one(
-            "UPDATE remedy SET state = 'REFUSED', result = 'already final', closed_at = ?2
+            "UPDATE remedy SET state = 'REFUSED', result = 'already final', closed_at = ?4,
+                claimed_by = ?2, claimed_token = ?3, claimed_at = ?4
              WHERE remedy_id = ?1",
-            params![open.id.0, db.now],
+            params![open.id.0, holder.node.as_str(), open.token.column(), db.now],
         )?;
         return Ok(None);
     }
@@ -162,4 +169,50 @@ fn claim_one(db: &Db<'_>, holder: &Holder, open: Open) -> Answer<Option<ClaimedR
         audit: open.audit,
         record,
     }))
+}
+
+/// The action of a round in which nothing is to be done. It is never claimed, so no action has it.
+const NOOP: &str = "NOOP";
+
+/// Only a question that was claimed under this very token is answered, and once: then it is none.
+pub(crate) fn decide(
+    db: &Db<'_>,
+    holder: &Holder,
+    held: Held,
+    decided: &Decided,
+) -> Answer<Decision> {
+    let row = LaneRow::find(db, held.lane)?;
+    let Some(row) = row.filter(|row| row.is_led(db, holder, held.token)) else {
+        return Ok(Decision::Fenced);
+    };
+    let (max_fee, tip) = prices(decided.fees);
+    let (state, result) = match decided.action {
+        Some(_) => ("CLAIMED", None),
+        None => ("DONE", Some(NOOP)),
+    };
+    let answered = db.run(
+        "UPDATE remedy SET action = ?4, max_fee = ?5, max_priority_fee = ?6, asked_by = ?7,
+            reason = ?8, details = ?9, state = ?10, result = ?11, closed_at = ?12
+         WHERE remedy_id = ?1 AND lane_id = ?2 AND claimed_token = ?3 AND state = 'CLAIMED'
+            AND action = 'DECIDE'",
+        params![
+            decided.remedy.0,
+            row.id.0,
+            held.token.column(),
+            decided.action.map_or(NOOP, Action::word),
+            max_fee,
+            tip,
+            decided.audit.by,
+            decided.audit.reason,
+            decided.audit.details,
+            state,
+            result,
+            decided.action.is_none().then_some(db.now),
+        ],
+    )?;
+    if answered == 0 {
+        return Ok(Decision::Gone);
+    }
+    row.wrote(db, row.lane_seq)?;
+    Ok(Decision::Written)
 }

@@ -53,6 +53,12 @@ impl<'a> Cells<'a> {
         Ok(TxId(uuid(&self.next::<Vec<u8>>()?, "tx_id")?))
     }
 
+    pub(crate) fn maybe_tx(&mut self) -> Answer<Option<TxId>> {
+        let bytes: Option<Vec<u8>> = self.next()?;
+        let read = |bytes: Vec<u8>| uuid(&bytes, "tx_id").map(TxId);
+        Ok(bytes.map(read).transpose()?)
+    }
+
     pub(crate) fn lane(&mut self) -> Answer<Lane> {
         let chain = ChainId::from_column(self.next()?)?;
         let signer: Vec<u8> = self.next()?;

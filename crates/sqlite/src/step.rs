@@ -69,7 +69,8 @@ impl<'a> Change<'a> {
                 first_submit_at = coalesce(first_submit_at, ?16),
                 last_submit_at = coalesce(?16, last_submit_at),
                 receipt = CASE WHEN ?7 IS NULL THEN NULL ELSE coalesce(?17, receipt) END,
-                confirmed_at = ?18, fencing_token = coalesce(?19, fencing_token),
+                confirmed_at = CASE WHEN ?18 IS NULL THEN NULL ELSE coalesce(confirmed_at, ?18) END,
+                fencing_token = coalesce(?19, fencing_token),
                 version = version + 1, updated_at = ?20
              WHERE tx_id = ?1",
             params![
@@ -130,7 +131,8 @@ pub(crate) fn write(
     {
         give_back(db, teller.lane, nonce)?;
     }
-    if step.from.0 == Name::Queued {
+    // What waits may be told of and still wait.
+    if step.from.0 == Name::Queued && step.to.name() != Name::Queued {
         queue::leave(db, step.tx)?;
     }
     reschedule(db, teller.lane, step)?;

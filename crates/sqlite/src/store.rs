@@ -2,10 +2,11 @@
 
 use async_trait::async_trait;
 use fencepost_app::ports::{
-    Acquired, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, CursorMove, CursorMoved,
-    Enqueued, Feed, Held, Holder, Key, LaneBatch, LaneCreated, LaneMoved, LaneMoves, LanePromotion,
-    LaneView, NewRemedy, NewTx, Orphan, PageQuery, PauseChange, Paused, Pulse, Record, Renewed,
-    Settle, Settled, Store, StoreError, StoredAttempt, StoredEvent, check,
+    Acquired, Act, Acts, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, CursorMove,
+    CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Key, LaneBatch, LaneCreated,
+    LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx, Orphan, PageQuery,
+    PauseChange, Paused, Pulse, Record, RemedyId, Renewed, Settle, Settled, Store, StoreError,
+    StoredAttempt, StoredEvent, check,
 };
 use fencepost_domain::ids::{
     ChainId, FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, TxId,
@@ -15,7 +16,7 @@ use fencepost_domain::state::Wait;
 use crate::moves::Told;
 use crate::open::SqliteStore;
 use crate::{
-    accept, due, feed, history, lanes, lease, migrate, moves, nodes, operate, queue, reads,
+    accept, acts, due, feed, history, lanes, lease, migrate, moves, nodes, operate, queue, reads,
     remedies, reservations,
 };
 
@@ -222,6 +223,29 @@ impl Store for SqliteStore {
         }
         let (holder, held) = (holder.clone(), held.to_vec());
         self.write(move |db| remedies::claim(db, &holder, &held, limit))
+            .await
+    }
+
+    async fn decide_remedy(
+        &self,
+        holder: &Holder,
+        held: Held,
+        decided: &Decided,
+    ) -> Answered<Decision> {
+        check::decided(decided)?;
+        let (holder, decided) = (holder.clone(), decided.clone());
+        self.write(move |db| remedies::decide(db, &holder, held, &decided))
+            .await
+    }
+
+    async fn remedy_lanes(&self, after: Option<LaneId>, limit: usize) -> Answered<Vec<LaneId>> {
+        check::limit(limit)?;
+        self.read(move |db| acts::lanes(db, after, limit)).await
+    }
+
+    async fn acts(&self, of: Acts, before: Option<RemedyId>, limit: usize) -> Answered<Vec<Act>> {
+        check::limit(limit)?;
+        self.read(move |db| acts::before(db, of, before, limit))
             .await
     }
 

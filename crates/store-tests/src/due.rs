@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use fencepost_app::ports::Claimed;
+use fencepost_app::ports::{Claimed, Settle, SettleAct};
+use fencepost_domain::flat::Name;
 use fencepost_domain::ids::TxId;
 use fencepost_domain::state::{Wait, Why};
 use fencepost_domain::transition::Input;
 
 use crate::Harness;
 use crate::bench::{Bench, only, written};
-use crate::builders::{GRACE, TTL, accepted, id, lane, loan, mined, sign, token, tx, txs, version};
+use crate::builders::{
+    GRACE, TTL, accepted, hash, id, lane, loan, lock, mined, sign, token, tx, txs, version,
+};
 
 const LATER: Duration = Duration::from_secs(5);
 
@@ -122,6 +125,30 @@ pub async fn a_reservation_is_due_after_its_grace(harness: &dyn Harness) {
     assert_eq!((claimed.tx, claimed.submit_attempts), (id(1), 0));
 }
 
+/// What a holder has sent is looked for at once, however long its loan still lasts.
+pub async fn a_submitted_nonce_is_due_at_once(harness: &dyn Harness) {
+    let bench = Bench::new(harness).await;
+    let a = bench.seat("a", lane(1)).await;
+    a.accept(vec![loan(1), loan(2)]).await;
+    assert_eq!(ids(&a.claim_due(LATER, 10).await), []);
+    let call = Settle {
+        reservation: id(1),
+        lock: lock(1),
+        act: SettleAct::Submitted(hash(11)),
+    };
+    bench.store.settle(&call).await.unwrap();
+    let claimed = only(a.claim_due(LATER, 10).await.records);
+    assert_eq!(claimed.tx, id(1));
+    assert_eq!(claimed.state.name(), Name::Submitted);
+    assert_eq!(claimed.submit_attempts, 0, "we have nothing to send");
+    assert_eq!(ids(&a.claim_due(LATER, 10).await), [], "it is put off");
+    bench.advance(LATER).await;
+    assert_eq!(ids(&a.claim_due(LATER, 10).await), [id(1)]);
+    // Saying it again is no news.
+    bench.store.settle(&call).await.unwrap();
+    assert_eq!(ids(&a.claim_due(LATER, 10).await), []);
+}
+
 /// The next leader finds the work where the last one left it, under its own token.
 pub async fn the_next_leader_claims_what_the_last_one_left(harness: &dyn Harness) {
     let bench = Bench::new(harness).await;
@@ -180,4 +207,37 @@ pub async fn lanes_with_work_and_no_leader_are_orphans(harness: &dyn Harness) {
     assert_eq!(orphans(Some(seats[1].held.lane), 2).await, [lane(5)]);
     bench.seat("b", lane(2)).await;
     assert_eq!(orphans(None, 10).await, [lane(1), lane(5)]);
+}
+
+/// A lane stays somebody's business until all of it has ended, whatever state the rest is in.
+pub async fn whatever_has_not_ended_makes_an_orphan(harness: &dyn Harness) {
+    let bench = Bench::new(harness).await;
+    let a = bench.node("a").await;
+    let mut seats = Vec::new();
+    for n in 1..=6_u8 {
+        seats.push(bench.seat_of(&a, lane(n)).await);
+    }
+    seats[0].accept(vec![loan(1)]).await;
+    seats[1].accept(vec![loan(2)]).await;
+    let call = Settle {
+        reservation: id(2),
+        lock: lock(2),
+        act: SettleAct::Submitted(hash(2)),
+    };
+    bench.store.settle(&call).await.unwrap();
+    seats[2].accept(txs([3])).await;
+    seats[2].step(id(3), Input::Stick(Why::SignerError)).await;
+    seats[3].accept(txs([4])).await;
+    seats[3].mine(id(4), 4).await;
+    seats[4].accept(txs([5])).await;
+    seats[4].confirm(id(5), 5).await;
+    seats[4].step(id(5), Input::Reorged).await;
+    // All that ever was in the last one has ended.
+    seats[5].accept(vec![loan(6), tx(7)]).await;
+    seats[5].step(id(6), Input::Recycle).await;
+    seats[5].step(id(7), Input::Reject).await;
+    bench.lapse().await;
+    let orphans = bench.store.orphans(None, 10).await.unwrap();
+    let found: Vec<_> = orphans.iter().map(|orphan| orphan.lane).collect();
+    assert_eq!(found, [1, 2, 3, 4, 5].map(lane));
 }

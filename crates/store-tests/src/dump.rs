@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use fencepost_app::ports::{
-    Feed, LaneView, PageQuery, READ_LIMIT_MAX, Record, Store, StoredAttempt, StoredEvent,
+    Act, Acts, Feed, LaneView, PageQuery, READ_LIMIT_MAX, Record, Store, StoredAttempt, StoredEvent,
 };
 use fencepost_domain::ids::{FeedSeq, LaneSeq, Nonce, TxId};
 
@@ -20,6 +20,10 @@ pub struct Dump {
     pub unfinished: Vec<Vec<TxId>>,
     /// Nonces that nobody holds, lane by lane, as many as one read gives.
     pub gaps: Vec<Vec<Nonce>>,
+    /// What was done to each lane.
+    pub lane_acts: Vec<Vec<Act>>,
+    /// The remedies of each transaction.
+    pub remedies: Vec<Vec<Act>>,
     /// Every transaction's events.
     pub histories: Vec<Vec<StoredEvent>>,
     /// Every attempt.
@@ -47,6 +51,8 @@ impl Dump {
             queues: Vec::new(),
             unfinished: Vec::new(),
             gaps: Vec::new(),
+            lane_acts: Vec::new(),
+            remedies: Vec::new(),
             histories: Vec::new(),
             attempts: Vec::new(),
             feed: store
@@ -68,6 +74,7 @@ impl Dump {
             self.unfinished.push(ids(open.unwrap()));
             let gaps = store.gaps(view.id, Nonce::ZERO, READ_LIMIT_MAX).await;
             self.gaps.push(gaps.unwrap());
+            self.lane_acts.push(acts(store, Acts::Lane(view.id)).await);
         }
     }
 
@@ -77,6 +84,7 @@ impl Dump {
             self.attempts.extend(store.attempts(ids).await.unwrap());
         }
         for tx in ids {
+            self.remedies.push(acts(store, Acts::Tx(tx)).await);
             let events = store.history(tx, LaneSeq::default(), READ_LIMIT_MAX).await;
             self.histories.push(events.unwrap());
         }
@@ -99,6 +107,8 @@ impl Dump {
             .or_else(|| first("queues", &self.queues, &expected.queues))
             .or_else(|| first("unfinished", &self.unfinished, &expected.unfinished))
             .or_else(|| first("gaps", &self.gaps, &expected.gaps))
+            .or_else(|| first("acts on lanes", &self.lane_acts, &expected.lane_acts))
+            .or_else(|| first("remedies", &self.remedies, &expected.remedies))
             .or_else(|| first("histories", &self.histories, &expected.histories))
             .or_else(|| first("attempts", &self.attempts, &expected.attempts))
             .or_else(|| {
@@ -156,6 +166,10 @@ fn first<T: Debug + PartialEq>(what: &str, found: &[T], expected: &[T]) -> Optio
     Some(format!(
         "{what}, number {n}\n   found: {found:?}\nexpected: {expected:?}"
     ))
+}
+
+async fn acts(store: &dyn Store, of: Acts) -> Vec<Act> {
+    store.acts(of, None, READ_LIMIT_MAX).await.unwrap()
 }
 
 async fn records(store: &dyn Store) -> Vec<Record> {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use fencepost_app::ports::{
-    Action, AskedRemedy, CursorMove, CursorMoved, LaneMoved, LaneMoves, LaneRefusal, NewRemedy,
-    Renewed,
+    Action, Acts, AskedRemedy, CursorMove, CursorMoved, Decided, Decision, LaneMoved, LaneMoves,
+    LaneRefusal, NewRemedy, Renewed,
 };
 use fencepost_domain::state::{Wait, Why};
 use fencepost_domain::transition::Input;
@@ -22,16 +22,24 @@ async fn busy_lane(bench: &Bench<'_>) -> Seat {
     let waiting = [(a.held.lane, tx(5))];
     let queued = bench.store.enqueue(&waiting, Wait::Leader, 10).await;
     assert_eq!(queued.unwrap().len(), 1);
+    // A question that was claimed, and a remedy that was not.
+    ask(bench, 2, Action::Decide).await;
+    let claimed = bench.store.claim_remedies(&a.holder, &[a.held], 10).await;
+    assert_eq!(claimed.unwrap().remedies.len(), 1);
+    ask(bench, 1, Action::Replace).await;
+    a
+}
+
+async fn ask(bench: &Bench<'_>, n: u64, action: Action) {
     let remedy = NewRemedy {
-        tx: id(1),
+        tx: id(n),
         round: 1,
-        action: Action::Replace,
+        action,
         fees: None,
         audit: audit(),
     };
     let asked = bench.store.ask_remedy(&remedy).await.unwrap();
     assert!(matches!(asked, AskedRemedy::Asked(_)));
-    a
 }
 
 /// Tries every fenced write from a seat that is no longer led, and sees that nothing changes.
@@ -72,6 +80,19 @@ async fn assert_fenced(bench: &Bench<'_>, seat: &Seat) {
         (claimed.remedies, claimed.fenced),
         (vec![], vec![seat.held.lane])
     );
+    unchanged("claiming remedies").await;
+    let question = only(store.acts(Acts::Tx(id(2)), None, 10).await.unwrap());
+    for action in [None, Some(Action::Cancel)] {
+        let decided = Decided {
+            remedy: question.id,
+            action,
+            fees: None,
+            audit: audit(),
+        };
+        let answer = store.decide_remedy(&seat.holder, seat.held, &decided).await;
+        assert_eq!(answer.unwrap(), Decision::Fenced);
+    }
+    unchanged("deciding").await;
 
     let raise = CursorMove::Raise {
         holder: seat.holder.clone(),
@@ -105,7 +126,7 @@ pub async fn after_a_takeover_every_write_of_the_old_leader_is_fenced(harness: &
         .store
         .claim_remedies(&new.holder, &[new.held], 10)
         .await;
-    assert_eq!(remedies.unwrap().remedies.len(), 1);
+    assert_eq!(remedies.unwrap().remedies.len(), 2);
     let promoted = new.promote(vec![id(5)]).await;
     assert_eq!(
         crate::bench::new_nonce(&only(crate::bench::done(promoted).0)),

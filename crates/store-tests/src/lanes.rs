@@ -1,7 +1,7 @@
 //! Lanes as operators see and change them: views, pauses, cursors, gaps.
 
 use fencepost_app::ports::{
-    CursorMove, CursorMoved, LaneMoved, LaneRefusal, PauseChange, PauseReason, Paused,
+    Acts, CursorMove, CursorMoved, LaneMoved, LaneRefusal, PauseChange, PauseReason, Paused,
 };
 use fencepost_domain::ids::{LaneId, Nonce};
 use fencepost_domain::state::{Wait, Why};
@@ -240,16 +240,84 @@ pub async fn a_leader_raises_its_cursor_and_never_lowers_it(harness: &dyn Harnes
     assert_eq!(a.accept(txs([3])).await, [8]);
 }
 
+/// The chain has used what is below its count: of the free nonces those go, whether or not the cursor
+/// rises, and the others stay.
+pub async fn a_raised_cursor_drops_what_is_free_below_it(harness: &dyn Harness) {
+    let bench = Bench::new(harness).await;
+    let a = bench.seat("a", lane(1)).await;
+    let other = bench.seat_of(&a.holder, lane(2)).await;
+    a.accept(txs(0..6)).await;
+    other.accept(txs(10..12)).await;
+    for given_back in [0, 1, 3, 5] {
+        a.step(id(given_back), Input::Reject).await;
+    }
+    other.step(id(10), Input::Reject).await;
+    let free = async || a.view().await.free;
+    let acts = async || {
+        let of = Acts::Lane(a.held.lane);
+        let acts = bench.store.acts(of, None, 10).await.unwrap();
+        let changed = acts.into_iter().map(|act| act.before_after.unwrap());
+        changed.collect::<Vec<_>>()
+    };
+    let before = bench.dump().await;
+    let mut old = a.clone();
+    old.held.token = token(9);
+    assert_eq!(raise(&old, 9).await, CursorMoved::Fenced);
+    bench.dump().await.assert_same(&before, "an old token");
+
+    assert_eq!(raise(&a, 0).await, now(6, 6));
+    assert_eq!(free().await, nonces([0, 1, 3, 5]));
+    assert_eq!(acts().await, [""; 0], "nothing has happened");
+    assert_eq!(raise(&a, 3).await, now(6, 6));
+    assert_eq!(free().await, nonces([3, 5]), "the cursor stays");
+    let first = "next_nonce=6 -> next_nonce=6 dropped=2 (0 1)";
+    assert_eq!(acts().await, [first]);
+    assert_eq!(raise(&a, 3).await, now(6, 6));
+    assert_eq!(acts().await, [first], "there is nothing left to drop");
+    assert_eq!(raise(&a, 8).await, now(6, 8));
+    assert_eq!(free().await, []);
+    let second = "next_nonce=6 -> next_nonce=8 dropped=2 (3 5)";
+    assert_eq!(acts().await, [second, first]);
+    assert_eq!(other.view().await.free, nonces([0]), "another lane's");
+    assert_eq!(a.accept(txs([20])).await, [8]);
+    bench.dump().await.assert_sound();
+}
+
+/// The audit says how many free nonces were dropped, and lists no more than a person reads.
+pub async fn the_audit_of_many_dropped_nonces_is_cut(harness: &dyn Harness) {
+    let bench = Bench::new(harness).await;
+    let a = bench.seat("a", lane(1)).await;
+    a.accept((0..102).map(loan).collect()).await;
+    for n in 0..102 {
+        a.step(id(n), Input::Recycle).await;
+    }
+    let reconcile = PauseChange::Reconcile { at_least: nonce(1) };
+    change(&a, reconcile).await;
+    raise(&a, 102).await;
+    let of = Acts::Lane(a.held.lane);
+    let acts = bench.store.acts(of, None, 10).await.unwrap();
+    let changed = acts.into_iter().map(|act| act.before_after.unwrap());
+    let changed: Vec<_> = changed.collect();
+    let list: Vec<_> = (1..=100).map(|n: u64| n.to_string()).collect();
+    let cut = format!(
+        "next_nonce=102 -> next_nonce=102 dropped=101 ({} ...)",
+        list.join(" ")
+    );
+    assert_eq!(changed[0], cut);
+    let one = "paused=none next_nonce=102 -> paused=none next_nonce=102 dropped=1 (0)";
+    assert_eq!(changed[1], one);
+}
+
 /// A cursor goes down by an operator's hand only, on a paused lane, above everything that is held.
 pub async fn a_cursor_goes_down_only_above_what_is_held(harness: &dyn Harness) {
     let bench = Bench::new(harness).await;
     let a = bench.seat("a", lane(1)).await;
     a.accept(txs(0..4)).await;
+    assert_eq!(raise(&a, 9).await, now(4, 9));
     a.confirm(id(1), 11).await;
     a.step(id(0), Input::Reject).await;
     a.step(id(2), Input::Reject).await;
     a.step(id(3), Input::Reject).await;
-    assert_eq!(raise(&a, 9).await, now(4, 9));
     assert_eq!(lower(&a, 5).await, CursorMoved::NotPaused);
     pause(&a).await;
     let before = bench.dump().await;
@@ -281,10 +349,10 @@ pub async fn gaps_are_nonces_that_nobody_holds(harness: &dyn Harness) {
     let bench = Bench::new(harness).await;
     let a = bench.seat("a", lane(1)).await;
     a.accept(vec![tx(0), tx(1), loan(2), tx(3)]).await;
+    raise(&a, 6).await;
     a.confirm(id(0), 10).await;
     a.step(id(1), Input::Reject).await;
     a.step(id(2), Input::Recycle).await;
-    raise(&a, 6).await;
     let gaps = async |from, limit| {
         let lane = a.held.lane;
         let gaps = bench.store.gaps(lane, nonce(from), limit).await.unwrap();

@@ -1,13 +1,14 @@
 //! Who leads: leases, tokens, incarnations, heartbeats. Only the store's clock decides.
 
 use fencepost_app::ports::{
-    Acquired, Beat, Bid, Held, Holder, LaneRefusal, Lead, Peer, Renewed, StoreError,
+    Acquired, Action, Beat, Bid, CursorMove, CursorMoved, Decided, Decision, Held, Holder,
+    LaneRefusal, Lead, NewRemedy, Peer, Renewed, StoreError,
 };
 use fencepost_domain::ids::{Incarnation, LaneId, NodeId, Nonce};
 
 use crate::Harness;
 use crate::bench::{Bench, leading, only, refused, url};
-use crate::builders::{chain_id, lane, token, tx, txs};
+use crate::builders::{audit, chain_id, lane, nonce, token, tx, txs};
 
 /// A first bid for a lane gets token 1 at once, and every node can see who leads.
 pub async fn a_first_bid_leads_with_token_one(harness: &dyn Harness) {
@@ -210,6 +211,33 @@ pub async fn every_fenced_write_renews_the_lease(harness: &dyn Harness) {
     let stuck = fencepost_domain::state::Why::NoReceipt;
     let stick = fencepost_domain::transition::Input::Stick(stuck);
     a.step(tx(1).tx, stick).await;
+    bench.advance(part).await;
+    let question = NewRemedy {
+        tx: tx(1).tx,
+        round: 1,
+        action: Action::Decide,
+        fees: None,
+        audit: audit(),
+    };
+    bench.store.ask_remedy(&question).await.unwrap();
+    let claimed = bench.store.claim_remedies(&a.holder, &[a.held], 1).await;
+    let decided = Decided {
+        remedy: only(claimed.unwrap().remedies).id,
+        action: None,
+        fees: None,
+        audit: audit(),
+    };
+    bench.advance(part).await;
+    let answer = bench.store.decide_remedy(&a.holder, a.held, &decided).await;
+    assert_eq!(answer.unwrap(), Decision::Written);
+    bench.advance(part).await;
+    let raise = CursorMove::Raise {
+        holder: a.holder.clone(),
+        held: a.held,
+        to: nonce(0),
+    };
+    let moved = bench.store.move_cursor(a.held.lane, &raise, &audit()).await;
+    assert!(matches!(moved.unwrap(), CursorMoved::Now { .. }));
     bench.advance(part).await;
     let kept = bench.store.renew(&a.holder, &[a.held]).await.unwrap();
     assert_eq!(kept, [Renewed::Kept]);

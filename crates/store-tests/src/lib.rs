@@ -20,6 +20,8 @@ pub mod feed;
 pub mod due;
 pub mod reservations;
 pub mod remedies;
+pub mod decisions;
+pub mod acts;
 pub mod lanes;
 pub mod reads;
 pub mod limits;
@@ -119,6 +121,7 @@ macro_rules! scenarios {
                 a_full_queue_takes_no_more
                 an_unknown_lane_queues_nothing
                 what_waits_goes_before_what_is_new
+                a_known_request_holds_no_placeholder_back
                 promotion_gives_nonces_to_the_front_of_the_queue
                 promoting_anything_but_the_front_is_stale
                 a_refused_promotion_leaves_the_queue_alone
@@ -154,9 +157,11 @@ macro_rules! scenarios {
                 only_bytes_to_send_count_a_try
                 a_move_sets_the_time_or_keeps_it
                 a_reservation_is_due_after_its_grace
+                a_submitted_nonce_is_due_at_once
                 the_next_leader_claims_what_the_last_one_left
                 a_paused_lanes_work_is_still_claimed
                 lanes_with_work_and_no_leader_are_orphans
+                whatever_has_not_ended_makes_an_orphan
             }
             reservations {
                 a_reservation_shares_the_lanes_nonces
@@ -185,6 +190,26 @@ macro_rules! scenarios {
                 remedies_are_claimed_oldest_first
                 a_remedy_is_read_back_as_it_was_asked
                 a_remedy_makes_an_orphan_of_its_lane
+                a_remedy_is_closed_without_a_change_of_state
+                what_ended_stays_ended_when_its_remedy_is_closed
+            }
+            decisions {
+                a_decision_takes_the_place_of_the_question
+                whatever_was_decided_is_claimed_by_the_next_leader
+                a_decision_to_do_nothing_closes_the_round
+                only_a_claimed_question_is_decided
+                the_next_leader_answers_what_was_left_open
+                a_decision_is_made_once
+                a_paused_lanes_questions_are_decided
+                a_question_is_no_decision
+            }
+            acts {
+                the_audit_follows_a_remedy_to_its_end
+                the_audit_tells_that_a_remedy_came_too_late
+                acts_are_read_from_the_newest_down
+                acts_on_a_lane_tell_what_they_changed
+                the_unknown_have_no_acts
+                lanes_with_remedies_to_see_to_are_listed_by_id
             }
             reads {
                 a_usable_store_answers_a_ping
@@ -207,6 +232,8 @@ macro_rules! scenarios {
                 a_pause_outlives_its_leader
                 reconciling_raises_the_cursor_to_the_chain
                 a_leader_raises_its_cursor_and_never_lowers_it
+                a_raised_cursor_drops_what_is_free_below_it
+                the_audit_of_many_dropped_nonces_is_cut
                 a_cursor_goes_down_only_above_what_is_held
                 gaps_are_nonces_that_nobody_holds
             }

@@ -4,9 +4,9 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use fencepost_app::ports::{
-    AskedRemedy, Audit, Bid, Body, CursorMove, LaneBatch, LaneMoves, LanePromotion, Loan,
-    NewRemedy, NewTx, PageQuery, PauseChange, PauseReason, READ_LIMIT_MAX, Settle, SettleAct,
-    StoreError, WRITE_LIMIT_MAX,
+    Acts, AskedRemedy, Audit, Bid, Body, CursorMove, Decided, LaneBatch, LaneMoves, LanePromotion,
+    Loan, NewRemedy, NewTx, PageQuery, PauseChange, PauseReason, READ_LIMIT_MAX, RemedyId, Settle,
+    SettleAct, StoreError, WRITE_LIMIT_MAX,
 };
 use fencepost_domain::ids::NodeId;
 use fencepost_domain::state::{Wait, Why};
@@ -44,6 +44,10 @@ pub async fn reads_are_bounded(harness: &dyn Harness) {
         invalid(store.gaps(lane_id, nonce(0), limit).await, "gaps");
         invalid(store.queued(lane_id, limit).await, "queued");
         invalid(store.queued_lanes(None, limit).await, "queued lanes");
+        invalid(store.remedy_lanes(None, limit).await, "remedy lanes");
+        for of in [Acts::Tx(id(1)), Acts::Lane(lane_id)] {
+            invalid(store.acts(of, None, limit).await, "acts");
+        }
         invalid(store.unfinished(lane_id, None, limit).await, "unfinished");
         invalid(store.history(id(1), lane_seq(0), limit).await, "history");
         invalid(store.completions(feed_seq(0), limit).await, "completions");
@@ -221,6 +225,14 @@ pub async fn long_texts_are_refused(harness: &dyn Harness) {
         invalid(store.pause(lane_id, pause, &long).await, "pause");
         let lower = CursorMove::Lower { to: nonce(0) };
         invalid(store.move_cursor(lane_id, &lower, &long).await, "cursor");
+        let decided = Decided {
+            remedy: RemedyId(1),
+            action: None,
+            fees: None,
+            audit: long.clone(),
+        };
+        let decided = store.decide_remedy(&a.holder, a.held, &decided).await;
+        invalid(decided, "decision");
         let remedy = NewRemedy {
             tx: id(1),
             round: 1,

@@ -6,8 +6,10 @@
 
 mod memory;
 mod lanes;
+mod operate;
 mod accept;
 mod moves;
+mod remedies;
 mod settle;
 mod read;
 
@@ -15,6 +17,7 @@ mod ops;
 mod plain;
 mod inputs;
 mod script;
+mod wishes;
 mod run;
 
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};

@@ -115,8 +115,8 @@ pub async fn a_lane_at_its_end_is_exhausted(harness: &dyn Harness) {
     let bench = Bench::new(harness).await;
     let a = bench.seat("a", lane(1)).await;
     a.accept(txs([0])).await;
-    a.step(id(0), Input::Reject).await;
     raise(&a, nonce(Nonce::MAX.get() - 1)).await;
+    a.step(id(0), Input::Reject).await;
     let batch = |free: Vec<Nonce>, cursor, txs| LaneBatch {
         held: a.held,
         cursor,

@@ -1,13 +1,13 @@
 //! The queue: transactions that wait for a nonce, in order of arrival.
 
-use fencepost_app::ports::{Enqueued, LanePromotion, LaneRefusal, NewTx, Record};
+use fencepost_app::ports::{Enqueued, LaneBatch, LanePromotion, LaneRefusal, NewTx, Record};
 use fencepost_domain::flat::Name;
 use fencepost_domain::ids::{LaneId, TxId};
 use fencepost_domain::state::{Failed, State, Wait};
 use fencepost_domain::transition::Input;
 
 use crate::Harness;
-use crate::bench::{Bench, Seat, done, new_nonce, only, refused};
+use crate::bench::{Bench, Seat, done, known, new_nonce, only, refused};
 use crate::builders::{
     id, lane, lane_seq, nonce, nonces, placeholder, request, token, tx, txs, version,
 };
@@ -198,7 +198,7 @@ pub async fn what_waits_goes_before_what_is_new(harness: &dyn Harness) {
     assert_eq!(refused(a.create(mixed).await), LaneRefusal::QueueFirst);
     bench.dump().await.assert_same(&before, "an overtaker");
 
-    let batch = fencepost_app::ports::LaneBatch {
+    let batch = LaneBatch {
         free: Vec::new(),
         ..a.batch(vec![placeholder(7, 1)]).await
     };
@@ -207,6 +207,30 @@ pub async fn what_waits_goes_before_what_is_new(harness: &dyn Harness) {
     let (stored, ..) = done(a.promote(vec![id(5)]).await);
     assert_eq!(new_nonce(&stored[0]), 3);
     assert_eq!(a.accept(txs([6])).await, [4]);
+    bench.dump().await.assert_sound();
+}
+
+/// What is known takes no turn either: beside it a placeholder passes the queue as it would alone.
+pub async fn a_known_request_holds_no_placeholder_back(harness: &dyn Harness) {
+    let bench = Bench::new(harness).await;
+    let a = bench.seat("a", lane(1)).await;
+    a.accept(txs(0..3)).await;
+    a.step(id(1), Input::Reject).await;
+    enqueue(&a, txs([5])).await;
+    let before = bench.dump().await;
+    let beside = |at| LaneBatch {
+        held: a.held,
+        cursor: nonce(3),
+        free: Vec::new(),
+        txs: vec![placeholder(7, at), tx(0), tx(5)],
+    };
+    let answer = a.create_batch(beside(2)).await;
+    assert_eq!(refused(answer), LaneRefusal::NonceHeld(nonce(2)));
+    bench.dump().await.assert_same(&before, "a held nonce");
+    let (stored, ..) = done(a.create_batch(beside(1)).await);
+    assert_eq!(new_nonce(&stored[0]), 1);
+    assert_eq!((known(&stored[1]).tx, known(&stored[2]).tx), (id(0), id(5)));
+    assert_eq!(waiting(&a).await, [id(5)]);
     bench.dump().await.assert_sound();
 }
 

@@ -1,15 +1,17 @@
 //! Remedies: asked for by anyone, one at a time, carried out by whoever leads.
 
 use fencepost_app::ports::{
-    Action, AskedRemedy, ClaimedRemedy, Closing, LaneMoved, NewRemedy, RemedyId,
+    Action, AskedRemedy, ClaimedRemedy, Closing, LaneMoved, Move, NewRemedy, Record, RemedyId,
 };
 use fencepost_domain::attempt::{self, SignedFees};
+use fencepost_domain::event::{self, Event};
 use fencepost_domain::state::{Wait, Why};
-use fencepost_domain::transition::Input;
+use fencepost_domain::transition::{Input, Transition};
 
 use crate::Harness;
 use crate::bench::{Bench, Seat, only, written};
-use crate::builders::{accepted, audit, hash, id, lane, sign, tx, txs};
+use crate::builders::{TTL, accepted, audit, hash, id, lane, lane_seq, loan, sign, tx, txs};
+use crate::dump::Dump;
 
 fn replace(n: u64, round: u32) -> NewRemedy {
     NewRemedy {
@@ -68,7 +70,11 @@ pub async fn a_remedy_is_asked_claimed_and_carried_out(harness: &dyn Harness) {
     let a = on_its_way(&bench).await;
     let before = bench.dump().await;
     let remedy = asked(&bench, 1, 1).await;
-    bench.dump().await.assert_same(&before, "asking");
+    let after = Dump {
+        remedies: before.remedies.clone(),
+        ..bench.dump().await
+    };
+    after.assert_same(&before, "asking is an audit row and nothing else");
     let claimed = only(claim(&a, 10).await);
     let expected = replace(1, 1);
     assert_eq!((claimed.id, claimed.round), (remedy, expected.round));
@@ -246,12 +252,12 @@ pub async fn remedies_are_claimed_oldest_first(harness: &dyn Harness) {
 pub async fn a_remedy_is_read_back_as_it_was_asked(harness: &dyn Harness) {
     let bench = Bench::new(harness).await;
     let a = bench.seat("a", lane(1)).await;
-    a.accept(txs(0..4)).await;
+    a.accept(txs(0..5)).await;
     let legacy = SignedFees {
         max_fee: 1,
         max_priority_fee: None,
     };
-    let fees = [None, Some(legacy), None, Some(legacy)];
+    let fees = [None, Some(legacy), None, Some(legacy), None];
     let mut remedies = Vec::new();
     for ((n, action), fees) in (0..).zip(Action::ALL).zip(fees) {
         let mut remedy = replace(n, u32::try_from(n).unwrap() + 1);
@@ -262,7 +268,9 @@ pub async fn a_remedy_is_read_back_as_it_was_asked(harness: &dyn Harness) {
         assert!(matches!(answer, AskedRemedy::Asked(_)));
         remedies.push(remedy);
     }
-    for (claimed, asked) in claim(&a, 10).await.iter().zip(&remedies) {
+    let all = claim(&a, 10).await;
+    assert_eq!(all.len(), Action::ALL.len());
+    for (claimed, asked) in all.iter().zip(&remedies) {
         assert_eq!((claimed.record.tx, claimed.round), (asked.tx, asked.round));
         assert_eq!((claimed.action, claimed.fees), (asked.action, asked.fees));
         assert_eq!(claimed.audit, asked.audit);
@@ -288,4 +296,88 @@ pub async fn a_remedy_makes_an_orphan_of_its_lane(harness: &dyn Harness) {
     assert_eq!(claim(&b, 10).await, [], "it has ended");
     bench.lapse().await;
     assert_eq!(orphans().await, []);
+}
+
+/// A remedy that moves nothing, carried out or not, is closed by an event alone. Whatever the state is,
+/// it stays, and so does the place in the queue.
+pub async fn a_remedy_is_closed_without_a_change_of_state(harness: &dyn Harness) {
+    let bench = Bench::new(harness).await;
+    let a = bench.seat("a", lane(1)).await;
+    a.accept(vec![tx(1), tx(2), tx(3), loan(4), loan(5)]).await;
+    a.mine(id(2), 21).await;
+    a.step(id(3), sign(31)).await;
+    a.step(id(3), Input::Stick(Why::NoReceipt)).await;
+    let waiting = [(a.held.lane, tx(6)), (a.held.lane, tx(7))];
+    let queued = bench.store.enqueue(&waiting, Wait::Leader, 10).await;
+    queued.unwrap();
+    a.claim_due(TTL, 10).await;
+    let before = bench.dump().await;
+    for n in 1..=6 {
+        let record = a.read(id(n)).await;
+        let remedy = asked(&bench, n, 1).await;
+        claim(&a, 10).await;
+        let refused = (n % 2 == 0).then(|| "nothing to send".to_owned());
+        let closing = Closing { remedy, refused };
+        written(a.write(vec![unmoved(&record).closing(closing)]).await);
+        let after = a.read(id(n)).await;
+        assert_eq!(after.version, record.version.plus(1).unwrap());
+        let same = Record {
+            version: record.version,
+            updated_at: record.updated_at,
+            token: record.token,
+            ..after
+        };
+        assert_eq!(same, record);
+        let events = bench.store.history(id(n), lane_seq(0), 100).await.unwrap();
+        let event = events.last().unwrap();
+        assert_eq!(event.event.kind, event::Kind::Remedied);
+        assert_eq!(event.from.as_ref(), Some(&event.to));
+    }
+    assert_eq!(claim(&a, 10).await, []);
+    let after = bench.dump().await;
+    assert_eq!(after.queues, before.queues, "it waits where it waited");
+    assert_eq!(after.unfinished, before.unfinished);
+    assert_eq!(after.feed, before.feed, "the feed tells none of it");
+    assert_eq!(a.claim_due(TTL, 10).await.records, [], "no time has moved");
+    let promoted = a.promote(vec![id(6)]).await;
+    crate::bench::done(promoted);
+    bench.dump().await.assert_sound();
+}
+
+/// The record as it is, with the event that its remedy is over.
+fn unmoved(record: &Record) -> Move {
+    let same = Transition {
+        to: record.state.clone(),
+        event: Event::new(event::Kind::Remedied).note("closed"),
+    };
+    Move::of(record, same)
+}
+
+/// A remedy that was claimed before its transaction ended is closed afterwards, and the end stays what
+/// and when it was.
+pub async fn what_ended_stays_ended_when_its_remedy_is_closed(harness: &dyn Harness) {
+    let bench = Bench::new(harness).await;
+    let a = on_its_way(&bench).await;
+    let remedy = asked(&bench, 1, 1).await;
+    claim(&a, 10).await;
+    a.step(id(1), crate::builders::mined(11, 100)).await;
+    let ended = a.step(id(1), Input::Final).await;
+    let feed = bench.dump().await.feed;
+    bench.advance(std::time::Duration::from_secs(1)).await;
+    let closing = Closing {
+        remedy,
+        refused: Some("already final".to_owned()),
+    };
+    written(a.write(vec![unmoved(&ended).closing(closing)]).await);
+    let after = a.read(id(1)).await;
+    assert_eq!(after.confirmed_at, ended.confirmed_at);
+    assert_eq!(
+        (after.state, after.receipt),
+        (ended.state, ended.receipt.clone())
+    );
+    assert_eq!(a.view().await.in_flight, 0);
+    assert_eq!(a.claim_due(TTL, 10).await.records, []);
+    assert_eq!(bench.dump().await.feed, feed);
+    assert_eq!(ask(&bench, 1, 2).await, AskedRemedy::AlreadyFinal);
+    bench.dump().await.assert_sound();
 }

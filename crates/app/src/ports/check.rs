@@ -9,8 +9,8 @@ use std::time::Duration;
 use fencepost_domain::ids::{ChainId, Lane, LaneId, TxId};
 
 use super::{
-    Audit, Bid, Body, CursorMove, Held, LaneBatch, LaneMoves, LanePromotion, Move, NewRemedy,
-    NewTx, PauseChange, PauseReason, READ_LIMIT_MAX, Settle, SettleAct, StoreError,
+    Action, Audit, Bid, Body, CursorMove, Decided, Held, LaneBatch, LaneMoves, LanePromotion, Move,
+    NewRemedy, NewTx, PauseChange, PauseReason, READ_LIMIT_MAX, Settle, SettleAct, StoreError,
     WRITE_LIMIT_MAX,
 };
 
@@ -205,6 +205,16 @@ pub fn remedy(remedy: &NewRemedy) -> Checked {
     audit(&remedy.audit)
 }
 
+/// What a policy has decided. A question is no answer: the round would never come to its end.
+pub fn decided(decided: &Decided) -> Checked {
+    match decided.action {
+        Some(Action::Decide) => refuse("a decision to decide"),
+        Some(Action::Resubmit | Action::Replace | Action::Cancel | Action::Placeholder) | None => {
+            audit(&decided.audit)
+        }
+    }
+}
+
 /// What the holder of a reservation says.
 pub fn settle(call: &Settle) -> Checked {
     match call.act {
@@ -293,7 +303,7 @@ mod tests {
     use fencepost_domain::ids::{Nonce, Token};
     use uuid::Uuid;
 
-    use super::super::{Action, Loan};
+    use super::super::{Loan, RemedyId};
     use super::*;
 
     fn is_invalid(checked: Checked) -> bool {
@@ -383,5 +393,26 @@ mod tests {
         assert!(is_invalid(remedy(&round(u32::MAX, String::new()))));
         assert_eq!(cut("short"), "short");
         assert_eq!(cut(&"错".repeat(1_000)), "错".repeat(333));
+    }
+    #[test]
+    fn a_decision_is_anything_but_the_question_again() {
+        let decide = |action, by: String| {
+            decided(&Decided {
+                remedy: RemedyId(1),
+                action,
+                fees: None,
+                audit: Audit {
+                    by,
+                    reason: String::new(),
+                    details: None,
+                },
+            })
+        };
+        for action in Action::ALL {
+            let said = decide(Some(action), String::new());
+            assert_eq!(said.is_ok(), action != Action::Decide, "{action:?}");
+        }
+        assert!(decide(None, String::new()).is_ok());
+        assert!(is_invalid(decide(None, "x".repeat(AUDIT_BYTES_MAX + 1))));
     }
 }

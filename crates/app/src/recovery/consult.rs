@@ -145,6 +145,8 @@ impl Worker {
             Ok(Decision::Gone) => {}
             Err(error) => {
                 tracing::warn!(error = %Causes(&error), tx_id = %tx, "what a policy decided could not be written");
+                // The round is claimed under this token, and only behind a new one is it shown again.
+                self.doubted.insert(held.lane);
                 self.doubt(held, &error);
             }
         }

@@ -42,9 +42,9 @@ impl Worker {
             return;
         };
         let lent = entry.is_lent();
-        // A missing receipt proves nothing, and a count alone says nothing about who: only another hash in a
-        // block does. A lent nonce is used by whatever its holder has sent.
-        let proven = lent || by.is_some_and(|by| by.hash.is_some());
+        // A missing receipt and a count prove nothing: only a block does in which the count passed the nonce
+        // and none of our hashes is. A lent nonce is used by whatever its holder has sent.
+        let proven = lent || by.is_some();
         if entry.inclusion().is_some() || !proven {
             return;
         }

@@ -12,7 +12,7 @@ use super::nodes::{World, accepted, lane, named, nonce_of, unnamed};
 
 /// What is to happen to the next calls of one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fault {
+pub(crate) enum Fault {
     /// It is not put.
     Away,
     /// It is put, and its answer is lost.
@@ -23,7 +23,7 @@ enum Fault {
 
 /// Makes calls fail as told, and holds those of one operation back while it has no leave.
 #[derive(Default)]
-struct Script {
+pub(crate) struct Script {
     faults: Mutex<Vec<(&'static str, Fault)>>,
     held: Mutex<Option<(&'static str, Arc<Semaphore>)>>,
     /// How many calls were held back so far.
@@ -64,16 +64,20 @@ impl Watcher for Script {
 
 fn world() -> (World, Arc<Script>) {
     let mut world = World::new();
-    let script = Arc::new(Script::default());
-    let sound = Arc::clone(&world.store) as Arc<dyn Store>;
-    world.seen = Some(Arc::new(Watched::new(
-        sound,
-        Arc::clone(&script) as Arc<dyn Watcher>,
-    )));
+    let script = watch(&mut world);
     (world, script)
 }
 
-fn fail(script: &Script, faults: &[(&'static str, Fault)]) {
+/// From now on nodes see the store as the script lets them.
+pub(crate) fn watch(world: &mut World) -> Arc<Script> {
+    let script = Arc::new(Script::default());
+    let sound = Arc::clone(&world.store) as Arc<dyn Store>;
+    let watcher = Arc::clone(&script) as Arc<dyn Watcher>;
+    world.seen = Some(Arc::new(Watched::new(sound, watcher)));
+    script
+}
+
+pub(crate) fn fail(script: &Script, faults: &[(&'static str, Fault)]) {
     script.faults.lock().unwrap().extend_from_slice(faults);
 }
 

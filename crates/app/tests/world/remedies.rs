@@ -9,6 +9,7 @@ use fencepost_domain::Address;
 use fencepost_domain::attempt::{SignedFees, Unsigned};
 
 use super::care::{GWEI, capped};
+use super::faults::{Fault, fail, watch};
 use super::life::{Life, seconds};
 use super::nodes::{Member, accepted};
 use fencepost_app::ports::Record;
@@ -315,5 +316,82 @@ impl Signer for Away {
             return Err(Unsignable::Unusable("away".to_owned()));
         }
         self.0.sign(account, tx).await
+    }
+}
+
+/// Whatever the store does while a remedy is carried out, it is carried out, and once.
+#[tokio::test(start_paused = true)]
+async fn a_remedy_is_carried_out_once_whatever_the_store_does_meanwhile() {
+    let ops = [
+        "claim_remedies",
+        "apply",
+        "attempts",
+        "find_many",
+        "claim_due",
+    ];
+    for op in ops {
+        for fault in [Fault::Away, Fault::Lost, Fault::Doubtful] {
+            for count in [1, 3] {
+                let mut life = Life::careful(1).await;
+                let script = watch(&mut life.world);
+                let slow = life.world.signer.clone().unwrap();
+                life.world.signer = Some(Arc::new(Slow(slow)));
+                let node = life.world.node("a").await;
+                let row = waiting(&mut life, &node).await;
+                node.remedy(&row, Action::Replace).await;
+                // While the key takes its time the lane is written, and read anew when that fails.
+                fail(&script, &vec![(op, fault); count]);
+                life.send(&node, life.lanes[0], 3).await;
+                let what = format!("{op} {fault:?} {count}");
+                life.world
+                    .until(&what, async || life.kinds(&row).await.len() == 2)
+                    .await;
+                life.work();
+                life.until_ended().await;
+                life.check().await;
+                life.check_feed().await;
+                assert_eq!(
+                    life.kinds(&row).await,
+                    ["ORIGINAL", "REPLACEMENT"],
+                    "{what}"
+                );
+                let acts = life.acts(&row).await;
+                assert_eq!(acts.len(), 1, "{what}");
+                assert_eq!(acts[0].progress.word(), "DONE", "{what}");
+            }
+        }
+    }
+}
+
+/// The same for what a policy has decided.
+#[tokio::test(start_paused = true)]
+async fn a_decision_is_carried_out_once_whatever_the_store_does_meanwhile() {
+    let ops = [
+        "ask_remedy",
+        "claim_remedies",
+        "decide_remedy",
+        "apply",
+        "complete",
+        "acts",
+    ];
+    for op in ops {
+        for fault in [Fault::Away, Fault::Lost, Fault::Doubtful] {
+            let mut life = Life::careful(1).await;
+            life.rule(Action::Cancel);
+            let script = watch(&mut life.world);
+            let node = life.world.node("a").await;
+            life.cost(100);
+            let row = accepted(node.ask(life.lanes[0], capped(10)).await);
+            life.until_state(&row, "TRACKING/BROADCAST").await;
+            fail(&script, &[(op, fault); 2]);
+            life.until_ended().await;
+            life.check().await;
+            life.check_feed().await;
+            let what = format!("{op} {fault:?}");
+            assert_eq!(life.kinds(&row).await, ["ORIGINAL", "CANCEL"], "{what}");
+            let acts = life.acts(&row).await;
+            let done = acts.iter().filter(|act| act.action == "CANCEL");
+            assert_eq!(done.count(), 1, "{what}: {acts:#?}");
+        }
     }
 }

@@ -111,3 +111,66 @@ async fn a_free_nonce_that_someone_else_has_used_is_dropped() {
     let view = life.world.store.lane(lane).await.unwrap().unwrap();
     assert_eq!(view.free, []);
 }
+
+/// Seen once, and gone before the second look: nothing is told of it.
+#[tokio::test(start_paused = true)]
+async fn one_sight_of_a_foreign_transaction_proves_nothing() {
+    let mut life = Life::careful(1).await;
+    life.world.main.finality = fencepost_domain::finality::Rule::Confirmations(30);
+    life.world.settings.stuck.age = std::time::Duration::from_secs(300);
+    let node = life.world.node("a").await;
+    let lane = life.lanes[0];
+    life.cost(100);
+    let head = accepted(node.ask(lane, capped(10)).await);
+    life.until_state(&head, "TRACKING/BROADCAST").await;
+    life.rest();
+    life.foreign(lane, 0).await;
+    life.mine(2);
+    let asked = |life: &Life| {
+        let chain = life.chain.lock();
+        let calls = &chain
+            .stats(fencepost_devchain::EndpointId(0))
+            .unwrap()
+            .calls;
+        calls.get("eth_getTransactionCount").copied().unwrap_or(0)
+    };
+    // The first look at what has used the nonce asks for the count at some blocks.
+    let before = asked(&life);
+    life.world
+        .until("it was looked at", async || asked(&life) > before + 3)
+        .await;
+    let plan = Plan {
+        depth: 2,
+        extra: 1,
+        txs: Fate::Drop,
+        ..Plan::default()
+    };
+    life.chain.lock().reorg(&plan).unwrap();
+    life.cost(1);
+    life.work();
+    life.until_state(&head, "TRACKING/MINED").await;
+    assert_eq!(life.feed().await, []);
+    assert_eq!(
+        node.meter("fencepost_stuck_total{reason=\"NONCE_TAKEN\"}"),
+        0
+    );
+}
+
+/// The newest block is often replaced: a foreign transaction in it is no proof, however often it is seen.
+#[tokio::test(start_paused = true)]
+async fn a_foreign_transaction_with_nothing_on_top_proves_nothing() {
+    let mut life = Life::careful(1).await;
+    life.world.settings.stuck.age = std::time::Duration::from_secs(300);
+    let node = life.world.node("a").await;
+    let lane = life.lanes[0];
+    life.cost(100);
+    let head = accepted(node.ask(lane, capped(10)).await);
+    life.until_state(&head, "TRACKING/BROADCAST").await;
+    life.rest();
+    life.foreign(lane, 0).await;
+    life.mine(1);
+    seconds(60).await;
+    assert_eq!(life.words(&head).await, "TRACKING/BROADCAST");
+    life.mine(1);
+    life.until_state(&head, "STUCK/NONCE_TAKEN").await;
+}

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use fencepost_client::{FeedError, Position, State};
+use fencepost_client::{Client, FeedError, Position, Retry, State};
 use serde_json::{Value, json};
 
-use super::server::{ALICE, Server, Step, problem};
+use super::server::{ALICE, Server, Step, problem, quick};
 
 fn completion(seq: u64) -> Value {
     json!({
@@ -149,4 +149,20 @@ async fn a_feed_that_lost_its_end_and_grew_again_is_told_by_its_epoch() {
             .epoch,
         Some(2)
     );
+}
+
+#[tokio::test]
+async fn a_long_wait_is_not_cut_by_a_short_patience() {
+    let late = Box::new(stretch(&[1], 1, 1));
+    let server = Server::start(move |_| Step::Late(Duration::from_millis(500), late.clone())).await;
+    let retry = Retry {
+        total: Duration::from_millis(100),
+        ..quick()
+    };
+    let builder = Client::builder().node(&server.url).retry(retry);
+    let builder = builder.request_timeout(Duration::from_millis(100));
+    let client = builder.build().unwrap();
+    let mut feed = client.completions(0).wait(Duration::from_secs(20));
+    assert_eq!(feed.next().await.unwrap().completions.len(), 1);
+    assert_eq!(server.count(), 1);
 }

@@ -167,23 +167,32 @@ async fn a_reservation_of_an_unknown_age_is_extended_before_the_closure_runs() {
 }
 
 #[tokio::test]
-async fn a_closure_is_not_run_again_once_the_lock_is_lost() {
-    let server = Server::start(but("extend", || problem(409, "lock_lost"))).await;
-    let run = async |lent: Lent| -> Spoken {
-        assert_eq!(lent.run, 1);
-        // More than half of it is over, not all.
-        sleep(2 * SECOND).await;
-        Err(NonceError::Retryable("slow"))
+async fn a_closure_is_not_run_again_once_the_nonce_is_not_ours() {
+    let check = async |code: &'static str| {
+        let server = Server::start(but("extend", move || problem(409, code))).await;
+        let run = async |lent: Lent| -> Spoken {
+            assert_eq!(lent.run, 1);
+            // More than half of it is over, not all.
+            sleep(2 * SECOND).await;
+            Err(NonceError::Retryable("slow"))
+        };
+        let client = server.client();
+        let result = client.with_nonce(ALICE, &loan().ttl(4 * SECOND), run).await;
+        let error = result.unwrap_err();
+        assert!(
+            matches!(error, WithNonceError::LockLost { hash: None, .. }),
+            "{error}"
+        );
+        assert_eq!(verbs(&server), ["reserve", "extend"]);
     };
-    let result = server
-        .client()
-        .with_nonce(ALICE, &loan().ttl(4 * SECOND), run)
-        .await;
-    assert!(matches!(
-        result.unwrap_err(),
-        WithNonceError::LockLost { hash: None, .. }
-    ));
-    assert_eq!(verbs(&server), ["reserve", "extend"]);
+    let codes = [
+        "lock_lost",
+        "already_submitted",
+        "already_final",
+        "not_found",
+    ];
+    let [a, b, c, d] = codes.map(check);
+    tokio::join!(a, b, c, d);
 }
 
 #[tokio::test]

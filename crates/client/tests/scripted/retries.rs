@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fencepost_client::{Client, Code, Error, Retry};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::server::{Server, Step, later, payment, problem, quick, stored};
 
@@ -121,8 +121,11 @@ async fn all_tries_together_end_with_the_total() {
     };
     let client = Client::builder().node(&server.url).retry(retry).build();
     let began = Instant::now();
-    let error = client.unwrap().send(&payment()).await.unwrap_err();
-    assert_eq!(error.code(), Some(&Code::Overloaded));
+    let (client, request) = (client.unwrap(), payment());
+    let sending = timeout(Duration::from_secs(20), client.send(&request));
+    let error = sending.await.unwrap().unwrap_err();
+    // The total may also end in the middle of a try.
+    assert!(error.is_retryable(), "{error}");
     // No pause begins that would end after the total.
     assert!(
         began.elapsed() < Duration::from_secs(10),

@@ -368,11 +368,20 @@ async fn a_node_without_keys_is_asked_by_its_own_machine_only() {
 #[tokio::test(start_paused = true)]
 async fn what_stands_behind_the_question_mark_of_a_post_is_refused() {
     let server = World::new().server().await;
-    for path in ["/api/v1/tx?dryRun=1", "/api/v1/tx/batch?dryRun=1"] {
+    let tx = "01890a5d-ac96-774b-bcce-b302099a8057";
+    for path in [
+        "/api/v1/tx?dryRun=1",
+        "/api/v1/tx/batch?dryRun=1",
+        "/api/v1/nonces/reserve?dryRun=1",
+        &format!("/api/v1/tx/{tx}/remedy?dryRun=1"),
+        &format!("/api/v1/nonces/{tx}/submitted?dryRun=1"),
+        &format!("/api/v1/nonces/{tx}/recycle?dryRun=1"),
+        &format!("/api/v1/nonces/{tx}/extend?dryRun=1"),
+    ] {
         let reply = server.post(path, &payment(1)).await;
         assert_eq!(reply.fields(), ["dryRun"], "{path}");
     }
-    for verb in ["pause", "resume"] {
+    for verb in ["pause", "resume", "reconcile", "placeholder"] {
         let path = format!("/api/v1/signers/{ALICE}/{verb}?chain=main");
         let reply = server.post(&path, &json!({ "reason": "x" })).await;
         assert_eq!(reply.fields(), ["chain"], "{path}");

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use super::counting::{Counting, Says};
 use super::world::{World, payment};
 
 fn document() -> Value {
@@ -90,23 +91,55 @@ fn the_description_refers_to_nothing_that_is_missing() {
 async fn every_described_field_is_read_and_no_other() {
     let server = World::new().server().await;
     let schemas = &document()["components"]["schemas"];
-    for (schema, path, within) in [
-        ("CreateRequest", "/api/v1/tx", None),
-        ("PayloadRequest", "/api/v1/tx", Some("payload")),
-        ("BatchRequest", "/api/v1/tx/batch", None),
+    let (signer, tx) = (
+        "/api/v1/signers/0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
+        "01890a5d-ac96-774b-bcce-b302099a8057",
+    );
+    let lists = [
+        ("CreateRequest", "/api/v1/tx".to_owned(), None),
+        ("PayloadRequest", "/api/v1/tx".to_owned(), Some("payload")),
+        ("BatchRequest", "/api/v1/tx/batch".to_owned(), None),
+        ("RemedyRequest", format!("/api/v1/tx/{tx}/remedy"), None),
         (
-            "PauseRequest",
-            "/api/v1/signers/0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed/pause",
+            "FeesRequest",
+            format!("/api/v1/tx/{tx}/remedy"),
+            Some("fees"),
+        ),
+        ("PauseRequest", format!("{signer}/pause"), None),
+        ("ReconcileRequest", format!("{signer}/reconcile"), None),
+        ("PlaceholderRequest", format!("{signer}/placeholder"), None),
+        ("ReserveRequest", "/api/v1/nonces/reserve".to_owned(), None),
+        (
+            "SubmittedRequest",
+            format!("/api/v1/nonces/{tx}/submitted"),
             None,
         ),
-    ] {
+        (
+            "RecycleRequest",
+            format!("/api/v1/nonces/{tx}/recycle"),
+            None,
+        ),
+        ("ExtendRequest", format!("/api/v1/nonces/{tx}/extend"), None),
+    ];
+    // An entry of an access list is looked at by name elsewhere.
+    let mut known: BTreeSet<&str> = lists.iter().map(|(schema, ..)| *schema).collect();
+    known.insert("AccessRequest");
+    let described = schemas.as_object().unwrap().keys();
+    let requests: BTreeSet<&str> = described
+        .map(|name| &**name)
+        .filter(|name| name.ends_with("Request"))
+        .collect();
+    assert_eq!(requests, known);
+    for (schema, path, within) in &lists {
+        let within = *within;
         assert_eq!(
             schemas[schema]["additionalProperties"],
             json!(false),
             "{schema}"
         );
         for field in schemas[schema]["properties"].as_object().unwrap().keys() {
-            // Nothing but `meta` takes a boolean, and nothing takes a field of another name.
+            // Nothing but these takes a boolean, and nothing takes a field of another name.
+            let takes = ["meta", "dryRun"].contains(&&**field);
             let wrong = format!("{field}X");
             let inner = json!({ field: true, &wrong: true });
             let body = within.map_or(inner.clone(), |within| json!({ within: inner }));
@@ -115,7 +148,7 @@ async fn every_described_field_is_read_and_no_other() {
             let fields = server.post(path, &body).await.fields();
             assert_eq!(
                 fields.contains(&place(field)),
-                field != "meta",
+                !takes,
                 "{schema}.{field}: {fields:?}"
             );
             assert!(
@@ -129,7 +162,9 @@ async fn every_described_field_is_read_and_no_other() {
 /// What a transaction holds is what its schema says, and all of it is there.
 #[tokio::test(start_paused = true)]
 async fn objects_have_exactly_the_described_fields() {
-    let server = World::new().server().await;
+    let mut world = World::new();
+    world.chain = Some(Counting::that(Says::Counts(0, 0)));
+    let server = world.server().await;
     let schemas = &document()["components"]["schemas"];
     let check = |schema: &str, object: &Value| {
         let described: BTreeSet<_> = schemas[schema]["properties"]
@@ -160,4 +195,20 @@ async fn objects_have_exactly_the_described_fields() {
     );
     let path = format!("/api/v1/tx/{}/history", told["txId"].as_str().unwrap());
     check("Event", &server.get(&path).await.json()["events"][0]);
+    let reconcile = "/api/v1/signers/0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed/reconcile";
+    let reply = server.post(reconcile, &json!({ "reason": "x" })).await;
+    check("Reconciliation", &reply.json());
+    let body = json!({ "signer": super::world::ALICE });
+    let mut told = server.post("/api/v1/nonces/reserve", &body).await.json();
+    let lock = told.as_object_mut().unwrap().remove("lockToken");
+    assert!(lock.is_some());
+    // Whoever only reads is not told the lock, so it is the one field that is not required.
+    let properties = &schemas["Reservation"]["properties"];
+    let described: BTreeSet<_> = properties.as_object().unwrap().keys().collect();
+    let mut given: BTreeSet<_> = told.as_object().unwrap().keys().collect();
+    let required = schemas["Reservation"]["required"].as_array().unwrap();
+    assert_eq!(required.len(), given.len());
+    let lock = "lockToken".to_owned();
+    given.insert(&lock);
+    assert_eq!(given, described);
 }

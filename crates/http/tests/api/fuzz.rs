@@ -11,7 +11,8 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};
 
-use super::world::{ALICE, Server, TO, World, lane_on};
+use super::counting::{Counting, Says};
+use super::world::{ALICE, BOB, Server, TO, World, lane_on};
 
 /// At least this many bodies.
 const BODIES: usize = 12_000;
@@ -67,6 +68,18 @@ fn nearly_valid() -> impl Strategy<Value = Value> {
             Some(inner) => body["payload"][inner] = value,
             None => body[field] = value,
         }
+        body
+    })
+}
+
+/// A body of an operator or of a holder that would be valid but for one field.
+fn nearly_valid_of(base: &Value) -> impl Strategy<Value = Value> + use<> {
+    let mut fields: Vec<String> = base.as_object().unwrap().keys().cloned().collect();
+    fields.push("unknown".to_owned());
+    let base = base.clone();
+    (prop::sample::select(fields), any_json()).prop_map(move |(field, value)| {
+        let mut body = base.clone();
+        body[&field] = value;
         body
     })
 }
@@ -134,6 +147,18 @@ async fn check(server: &Server, path: &str, bytes: Vec<u8>, stored: &mut BTreeSe
         stored.insert(reply.json()["txId"].as_str().unwrap().to_owned());
         return;
     }
+    if matches!(status, 200 | 201) && path.ends_with("reserve") {
+        let told = reply.json();
+        let list = told["reservations"].as_array();
+        let list = list.cloned().unwrap_or_else(|| vec![told.clone()]);
+        let id = |each: &Value| each["reservationId"].as_str().unwrap().to_owned();
+        stored.extend(list.iter().map(id));
+        return;
+    }
+    let changes = ["submitted", "extend", "reconcile"];
+    if status == 200 && changes.iter().any(|verb| path.ends_with(verb)) {
+        return;
+    }
     assert!((400..500).contains(&status), "{status} {shown}\n{text}");
 }
 
@@ -180,6 +205,67 @@ async fn a_body_is_refused_and_leaves_nothing_or_is_stored_and_told() {
     );
 }
 
+/// Bob's key is nobody's, so that whatever is valid for him is lent or refused; what Alice lends is counted.
+#[tokio::test]
+async fn what_operators_and_holders_send_is_refused_and_leaves_nothing_or_is_done() {
+    let mut world = World::new();
+    world.watch_only = vec![BOB];
+    world.chain = Some(Counting::that(Says::Counts(0, 0)));
+    let server = world.server().await;
+    let lent = server
+        .post("/api/v1/nonces/reserve", &json!({ "signer": BOB }))
+        .await;
+    let (lent, bob) = (lent.json(), format!("/api/v1/signers/{BOB}"));
+    let (id, lock) = (lent["reservationId"].as_str().unwrap(), &lent["lockToken"]);
+    let hash = format!("0x{}", "ab".repeat(32));
+    let fees = json!({ "maxFeePerGas": "110", "maxPriorityFeePerGas": "11" });
+    let (nonces, audit) = (format!("/api/v1/nonces/{id}"), json!({ "ticket": 5 }));
+    let routes = [
+        (
+            "/api/v1/nonces/reserve".to_owned(),
+            json!({ "signer": ALICE, "ttlSeconds": 60, "count": 1, "chain": "main", "requestId": null }),
+        ),
+        (
+            format!("{nonces}/submitted"),
+            json!({ "lockToken": lock, "txHash": hash }),
+        ),
+        (
+            format!("{nonces}/extend"),
+            json!({ "lockToken": lock, "ttlSeconds": 60 }),
+        ),
+        (
+            format!("/api/v1/tx/{id}/remedy"),
+            json!({ "action": "REPLACE", "reason": "x", "fees": fees, "audit": audit }),
+        ),
+        (
+            format!("{bob}/placeholder"),
+            json!({ "nonce": 0, "reason": "x", "audit": audit, "chain": "main", "requestId": "a" }),
+        ),
+        (
+            format!("/api/v1/signers/{ALICE}/reconcile"),
+            json!({ "reason": "x", "dryRun": false, "audit": audit, "chain": "main" }),
+        ),
+    ];
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &SEED);
+    let mut runner = TestRunner::new_with_rng(Config::default(), rng);
+    let mut stored = BTreeSet::new();
+    for (path, base) in &routes {
+        let bodies = prop_oneof![3 => nearly_valid_of(base), 1 => any_json()];
+        let bodies = (bodies, damage());
+        for _ in 0..BODIES / 12 {
+            let (body, damage) = bodies.new_tree(&mut runner).unwrap().current();
+            let bytes = damaged(body.to_string(), damage);
+            check(&server, path, bytes, &mut stored).await;
+        }
+    }
+    let alice = server.store.lane(lane_on(1, ALICE)).await.unwrap().unwrap();
+    let spent = usize::try_from(alice.next_nonce.get()).unwrap();
+    assert_eq!(spent, stored.len(), "what was refused has left something");
+    assert!(!stored.is_empty(), "some of them are valid");
+    let bob = server.store.lane(lane_on(1, BOB)).await.unwrap().unwrap();
+    assert_eq!(bob.next_nonce.get(), 1);
+}
+
 #[tokio::test]
 async fn no_query_does_anything_but_be_answered() {
     let server = World::new().server().await;
@@ -195,6 +281,8 @@ async fn no_query_does_anything_but_be_answered() {
         "/api/v1/tx/by-hash/",
         "/api/v1/signers/",
         "/api/v1/tx/",
+        "/api/v1/nonces/",
+        "/api/v1/signers/0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed/audit",
         "/docs/",
     ]);
     let keys = prop::sample::select(vec![

@@ -120,6 +120,10 @@ async fn what_cannot_be_given_back_is_not_told_as_undone() {
         (504, "outcome_unknown")
     );
     assert_eq!(reply.json()["requestId"], "a");
+    assert!(
+        !sabotage.was_answering("settle"),
+        "a client that goes away stops nothing"
+    );
 }
 
 /// The answer for the others comes too late; the same request tells all, and completes what was not begun.

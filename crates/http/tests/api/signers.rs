@@ -142,6 +142,9 @@ async fn a_pause_needs_a_reason() {
     )
     .await;
     check(json!("please"), &["body", "reason"]).await;
+    check(json!({ "reason": "x", "audit": [5] }), &["audit"]).await;
+    let long = json!({ "a": "x".repeat(16 * 1024) });
+    check(json!({ "reason": "x", "audit": long }), &["audit"]).await;
     assert_eq!(signer(&server).await["paused"], Value::Null);
 }
 
@@ -158,17 +161,19 @@ async fn a_pause_is_audited_with_the_name_of_the_key() {
         "operate",
         "POST",
         &path,
-        r#"{"reason":"ticket 5"}"#,
+        r#"{"reason":"ticket 5","audit":{"ticket":5}}"#,
     )
     .await;
     assert_eq!(reply.status, 200, "{}", reply.text());
     let reader = rusqlite::Connection::open(&file).unwrap();
-    let audit: (String, String, String) = reader
-        .query_row("SELECT action, asked_by, reason FROM remedy", [], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-        })
+    let audit: (String, String, String, String) = reader
+        .query_row(
+            "SELECT action, asked_by, reason, details FROM remedy",
+            [],
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
+        )
         .unwrap();
-    assert_eq!(audit.0, "PAUSE");
+    assert_eq!((&*audit.0, &*audit.3), ("PAUSE", r#"{"ticket":5}"#));
     assert_eq!(
         (audit.1.as_str(), audit.2.as_str()),
         ("operate", "ticket 5")

@@ -161,11 +161,14 @@ impl<'a> Call<'a> {
         r.error.push(step.error.as_deref().map(check::cut));
         r.receipt.push(step.receipt.as_deref());
         r.signs.mark(step.attempt.is_some());
-        r.due.push(step.due_in.map(micros));
-        r.redue.mark(was_not_due(step.from.0));
+        let is_due = step.to.nonce().is_some();
+        r.due.push(step.due_in.filter(|_| is_due).map(micros));
+        r.redue.mark(is_due && was_not_due(step.from.0));
         r.frees
             .mark(step.held_nonce && step.to.gave_back().is_some());
-        r.queued.mark(step.from.0 == Name::Queued);
+        // What waits may be told of and still wait.
+        r.queued
+            .mark(step.from.0 == Name::Queued && step.to.name() != Name::Queued);
     }
 
     fn add_event(&mut self, step: &'a Move, ord: i32) {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use fencepost_app::ports::{
-    Acquired, Action, Audit, Bid, Closing, CursorMove, CursorMoved, Enqueued, Held, LaneBatch,
-    LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneRefusal, NewRemedy, PauseChange, Paused,
-    Renewed, StoreError, WRITE_LIMIT_MAX, check,
+    Acquired, Action, Audit, Bid, Closing, CursorMove, CursorMoved, Decided, Decision, Enqueued,
+    Held, LaneBatch, LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneRefusal, NewRemedy,
+    PauseChange, Paused, RemedyId, Renewed, StoreError, WRITE_LIMIT_MAX, check,
 };
 use fencepost_domain::Bytes;
 use fencepost_domain::ids::{LaneId, LaneSeq, NodeId, Nonce};
@@ -144,6 +144,14 @@ async fn an_unknown_lane_is_named_as_such_everywhere() -> Result<()> {
     assert_eq!(store.release(me, &[held]).await?, []);
     let paused = store.pause(held.lane, PauseChange::Resume, &audit).await?;
     assert_eq!(paused, Paused::UnknownLane);
+    let decided = Decided {
+        remedy: RemedyId(1),
+        action: None,
+        fees: None,
+        audit: audit.clone(),
+    };
+    let decided = store.decide_remedy(me, held, &decided).await?;
+    assert_eq!(decided, Decision::Fenced);
     for to in [lower, raise] {
         let moved = store.move_cursor(held.lane, &to, &audit).await?;
         assert_eq!(moved, CursorMoved::UnknownLane, "{to:?}");

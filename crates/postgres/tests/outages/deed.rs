@@ -3,10 +3,11 @@
 
 use anyhow::Result;
 use fencepost_app::ports::{
-    Acquired, Action, AskedRemedy, Bid, Enqueued, Held, Holder, LaneBatch, LaneCreated, LaneMoved,
-    LaneMoves, LanePromotion, NewRemedy, NewTx, Settle, SettleAct, Settled, Store, StoreError,
-    Stored,
+    Acquired, Action, AskedRemedy, Audit, Bid, Decided, Decision, Enqueued, Held, Holder,
+    LaneBatch, LaneCreated, LaneMoved, LaneMoves, LanePromotion, NewRemedy, NewTx, Settle,
+    SettleAct, Settled, Store, StoreError, Stored,
 };
+use fencepost_domain::attempt::SignedFees;
 use fencepost_domain::ids::{LaneId, Nonce, Token};
 use fencepost_domain::state::Wait;
 use fencepost_domain::transition::Input;
@@ -34,6 +35,9 @@ pub(crate) enum Deed {
     Submit,
     Recycle,
     Ask,
+    Decide,
+    /// A decision to do nothing, which closes the round.
+    DecideNothing,
     Acquire,
 }
 
@@ -47,6 +51,7 @@ pub(crate) enum Plan {
     Complete(Holder, LaneMoves, u64),
     Settle(Settle),
     Ask(NewRemedy),
+    Decide(Holder, Held, Decided),
     Acquire(Holder, LaneId, Token),
 }
 
@@ -75,6 +80,8 @@ impl Deed {
             | Self::Complete
             | Self::Submit
             | Self::Recycle
+            | Self::Decide
+            | Self::DecideNothing
             | Self::Acquire => ("signer_lease", "AFTER UPDATE"),
         }
     }
@@ -137,6 +144,8 @@ impl Deed {
                 ("due", -1),
             ],
             Self::Ask => &[("remedies", 1)],
+            Self::Decide => &[("questions", -1)],
+            Self::DecideNothing => &[("questions", -1), ("closed remedies", 1)],
             Self::Acquire => &[("tokens", 1)],
         }
     }
@@ -191,6 +200,8 @@ impl Deed {
                     audit: audit(),
                 })
             }
+            Self::Decide => question(seat, first, Some(Action::Replace)).await?,
+            Self::DecideNothing => question(seat, first, None).await?,
             Self::Acquire => {
                 let before = seat.view().await.token;
                 let held = Held {
@@ -236,6 +247,10 @@ impl Plan {
             Self::Ask(remedy) => {
                 let answer = store.ask_remedy(remedy).await?;
                 assert!(matches!(answer, AskedRemedy::Asked(_)), "{answer:?}");
+            }
+            Self::Decide(me, held, decided) => {
+                let answer = store.decide_remedy(me, *held, decided).await?;
+                assert_eq!(answer, Decision::Written);
             }
             Self::Acquire(me, lane, token) => {
                 let bid = Bid {
@@ -285,6 +300,34 @@ async fn give_back(seat: &Seat, n: u64) -> Nonce {
     nonce(taken[0])
 }
 
+/// A question that its leader has claimed, and the answer.
+async fn question(seat: &Seat, n: u64, action: Option<Action>) -> Result<Plan> {
+    seat.accept(vec![tx(n)]).await;
+    let question = NewRemedy {
+        tx: id(n),
+        round: 1,
+        action: Action::Decide,
+        fees: None,
+        audit: audit(),
+    };
+    seat.store.ask_remedy(&question).await?;
+    let (me, held) = (&seat.holder, seat.held);
+    let claimed = seat.store.claim_remedies(me, &[held], 10).await?;
+    let decided = Decided {
+        remedy: only(claimed.remedies).id,
+        action,
+        fees: Some(SignedFees {
+            max_fee: u128::MAX,
+            max_priority_fee: Some(1),
+        }),
+        audit: Audit {
+            details: None,
+            ..audit()
+        },
+    };
+    Ok(Plan::Decide(me.clone(), held, decided))
+}
+
 async fn lend(seat: &Seat, n: u64, act: SettleAct) -> Plan {
     seat.accept(vec![loan(n)]).await;
     Plan::Settle(Settle {
@@ -308,6 +351,8 @@ macro_rules! once_each {
             a_holders_hash_is_recorded_once = Submit,
             a_nonce_is_given_back_once = Recycle,
             a_remedy_is_asked_for_once = Ask,
+            a_question_is_answered_once = Decide,
+            a_round_is_closed_once = DecideNothing,
             a_lane_is_won_once = Acquire,
         }
     };

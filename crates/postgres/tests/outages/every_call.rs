@@ -2,8 +2,9 @@
 
 use anyhow::Result;
 use fencepost_app::ports::{
-    Action, Audit, Bid, CursorMove, Held, Holder, Key, LaneBatch, LaneMoves, LanePromotion,
-    NewRemedy, NewTx, PageQuery, PauseChange, Settle, SettleAct, Store, StoreError,
+    Action, Acts, Audit, Bid, CursorMove, Decided, Held, Holder, Key, LaneBatch, LaneMoves,
+    LanePromotion, NewRemedy, NewTx, PageQuery, PauseChange, RemedyId, Settle, SettleAct, Store,
+    StoreError,
 };
 use fencepost_domain::ids::{FeedSeq, LaneId, LaneSeq, Nonce};
 use fencepost_domain::state::Wait;
@@ -37,6 +38,7 @@ pub(crate) struct Words {
     apply: [LaneMoves; 1],
     queue: [(LaneId, NewTx); 1],
     remedy: NewRemedy,
+    decided: Decided,
     settle: Settle,
     raise: CursorMove,
     lower: CursorMove,
@@ -68,6 +70,12 @@ impl Words {
                 tx: id(1),
                 round: 1,
                 action: Action::Cancel,
+                fees: None,
+                audit: audit(),
+            },
+            decided: Decided {
+                remedy: RemedyId(1),
+                action: None,
                 fees: None,
                 audit: audit(),
             },
@@ -110,6 +118,7 @@ impl Words {
             store.claim_due(me, held, 1, 1),
             store.ask_remedy(&self.remedy),
             store.claim_remedies(me, held, 1),
+            store.decide_remedy(me, held[0], &self.decided),
             store.settle(&self.settle),
         ]
     }
@@ -123,6 +132,10 @@ impl Words {
             store.lanes(None, 1),
             store.gaps(lane_id, Nonce::ZERO, 1),
             store.queued(lane_id, 1),
+            store.queued_lanes(None, 1),
+            store.remedy_lanes(None, 1),
+            store.acts(Acts::Tx(id(1)), None, 1),
+            store.acts(Acts::Lane(lane_id), None, 1),
             store.find(key),
             store.find_many(&[id(1)]),
             store.page(page),

@@ -168,6 +168,16 @@ async fn a_remedy_is_not_asked_for_again() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_question_is_not_answered_again() -> Result<()> {
+    check(Deed::Decide).await
+}
+
+#[tokio::test]
+async fn a_round_is_not_closed_again() -> Result<()> {
+    check(Deed::DecideNothing).await
+}
+
+#[tokio::test]
 async fn a_lane_is_not_won_again() -> Result<()> {
     check(Deed::Acquire).await
 }

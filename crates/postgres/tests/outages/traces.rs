@@ -9,7 +9,7 @@ use tokio_postgres::Client;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Traces(BTreeMap<&'static str, i64>);
 
-const COUNTS: [(&str, &str); 13] = [
+const COUNTS: [(&str, &str); 15] = [
     ("txs", "count(*) FROM managed_tx"),
     ("versions", "sum(version) FROM managed_tx"),
     ("queued", "count(*) FROM lane_queue"),
@@ -23,6 +23,11 @@ const COUNTS: [(&str, &str); 13] = [
     ("completions", "count(*) FROM tx_completion"),
     ("feed_head", "sum(last_seq) FROM feed_head"),
     ("remedies", "count(*) FROM remedy"),
+    ("questions", "count(*) FROM remedy WHERE action = 'DECIDE'"),
+    (
+        "closed remedies",
+        "count(*) FROM remedy WHERE tx_id IS NOT NULL AND closed_at IS NOT NULL",
+    ),
 ];
 
 impl Traces {

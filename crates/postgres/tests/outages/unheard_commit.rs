@@ -84,6 +84,16 @@ async fn a_remedy_is_found_asked_for() -> Result<()> {
 }
 
 #[tokio::test]
+async fn an_answer_is_found_given() -> Result<()> {
+    check(Deed::Decide).await
+}
+
+#[tokio::test]
+async fn a_round_is_found_closed() -> Result<()> {
+    check(Deed::DecideNothing).await
+}
+
+#[tokio::test]
 async fn a_lane_that_was_won_is_told_as_newly_won() -> Result<()> {
     check(Deed::Acquire).await
 }

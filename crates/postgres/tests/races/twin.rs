@@ -2,7 +2,7 @@
 //! parameters stand in the text as literals; those that do not matter are empty arrays, which `unnest`
 //! fills up with NULL.
 
-use fencepost_app::ports::Move;
+use fencepost_app::ports::{Move, RemedyId};
 use fencepost_domain::ids::TxId;
 use fencepost_store_tests::bench::Seat;
 use tokio::task::JoinHandle;
@@ -11,9 +11,10 @@ use tokio_postgres::{Client, Error, SimpleQueryMessage};
 
 pub(crate) const CREATE: &str = include_str!("../../sql/create.sql");
 pub(crate) const PROMOTE: &str = include_str!("../../sql/promote.sql");
+pub(crate) const DECIDE: &str = include_str!("../../sql/decide.sql");
 const MOVES: &str = include_str!("../../sql/moves.sql");
 
-/// How `moves.sql` takes the lane's row.
+/// How `moves.sql` and `decide.sql` take the lane's row.
 pub(crate) const LOCK: &str = "FOR NO KEY UPDATE OF l";
 /// What keeps a part of what was sent from being committed, in `moves.sql`.
 pub(crate) const GUARD: &str = "(SELECT count(*) FROM moved) = (SELECT sum(n) FROM lane)";
@@ -153,6 +154,20 @@ pub(crate) fn promotion(seat: &Seat, cursor: i64, txs: &[TxId]) -> Literals {
         (13, array(cursor..cursor + n)),
         (14, array(1..=n)),
     ]
+}
+
+/// The parameters of `decide.sql`, for a cancellation.
+pub(crate) fn decision(seat: &Seat, remedy: RemedyId) -> Literals {
+    let text = ["CANCEL", "1", "1", "policy", "because", "{}"].map(str::to_owned);
+    let fence = [
+        seat.held.lane.0.to_string(),
+        seat.holder.node.as_str().to_owned(),
+        seat.holder.incarnation.column().to_string(),
+        seat.held.token.column().to_string(),
+        "600000000".to_owned(),
+        remedy.0.to_string(),
+    ];
+    (1..).zip(fence.into_iter().chain(text)).collect()
 }
 
 /// The statement with its parameters in the text.

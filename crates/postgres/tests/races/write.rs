@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use fencepost_app::ports::{
-    Action, AskedRemedy, CursorMove, CursorMoved, LaneCreated, LaneMoved, LaneRefusal, NewRemedy,
+    Action, Acts, AskedRemedy, CursorMove, CursorMoved, Decided, Decision, LaneCreated, LaneMoved,
+    LaneRefusal, NewRemedy,
 };
 use fencepost_domain::state::{Wait, Why};
 use fencepost_domain::transition::Input;
-use fencepost_store_tests::bench::Seat;
+use fencepost_store_tests::bench::{Seat, only};
 use fencepost_store_tests::builders::{audit, id, loan, nonce, sign, tx, txs};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,16 +20,18 @@ pub(crate) enum Write {
     Complete,
     ClaimDue,
     ClaimRemedies,
+    Decide,
     RaiseCursor,
 }
 
-pub(crate) const WRITES: [Write; 7] = [
+pub(crate) const WRITES: [Write; 8] = [
     Write::Create,
     Write::Promote,
     Write::Apply,
     Write::Complete,
     Write::ClaimDue,
     Write::ClaimRemedies,
+    Write::Decide,
     Write::RaiseCursor,
 ];
 
@@ -45,12 +48,13 @@ impl Write {
             Self::Create | Self::Promote | Self::Apply | Self::Complete | Self::ClaimDue => {
                 "managed_tx"
             }
-            Self::ClaimRemedies | Self::RaiseCursor => "remedy",
+            Self::ClaimRemedies | Self::Decide | Self::RaiseCursor => "remedy",
         }
     }
 
     /// A lane with a signed transaction, an unsigned one, a reservation and a free nonce; and, but for
-    /// creating, which must not go before it, one that waits in the queue.
+    /// creating, which must not go before it, one that waits in the queue. Its remedy waits to be
+    /// claimed, or is a question that was claimed and waits for its answer.
     pub(crate) async fn prepare(self, seat: &Seat) -> Result<()> {
         seat.accept(vec![tx(1), tx(2), loan(3), tx(4)]).await;
         seat.step(id(1), sign(11)).await;
@@ -62,12 +66,20 @@ impl Write {
         let remedy = NewRemedy {
             tx: id(1),
             round: 1,
-            action: Action::Replace,
+            action: match self == Self::Decide {
+                true => Action::Decide,
+                false => Action::Replace,
+            },
             fees: None,
             audit: audit(),
         };
         let asked = seat.store.ask_remedy(&remedy).await?;
         ensure!(matches!(asked, AskedRemedy::Asked(_)), "{asked:?}");
+        if self == Self::Decide {
+            let held = [seat.held];
+            let claimed = seat.store.claim_remedies(&seat.holder, &held, 10).await?;
+            ensure!(claimed.remedies.len() == 1, "{claimed:?}");
+        }
         Ok(())
     }
 
@@ -89,6 +101,21 @@ impl Write {
                 let held = [seat.held];
                 let claimed = seat.store.claim_remedies(&seat.holder, &held, 10).await?;
                 found(claimed.remedies.len(), claimed.fenced.len())
+            }
+            Self::Decide => {
+                let question = only(seat.store.acts(Acts::Tx(id(1)), None, 1).await?);
+                let decided = Decided {
+                    remedy: question.id,
+                    action: Some(Action::Replace),
+                    fees: None,
+                    audit: audit(),
+                };
+                let (me, held) = (&seat.holder, seat.held);
+                match seat.store.decide_remedy(me, held, &decided).await? {
+                    Decision::Written => Ok(Answer::Written),
+                    Decision::Fenced => Ok(Answer::Fenced),
+                    Decision::Gone => bail!("there was nothing to decide"),
+                }
             }
             Self::RaiseCursor => {
                 let raise = CursorMove::Raise {

@@ -27,6 +27,12 @@ async fn is_allowed(store: &SqliteStore, sql: &'static str) {
 async fn what_was_stored_cannot_be_unsaid() {
     let store = in_memory(&TestClock::new());
     everything(&store).await;
+    is_allowed(
+        &store,
+        "INSERT INTO remedy (lane_id, tx_id, round, action, state, asked_by, reason, asked_at)
+         SELECT lane_id, tx_id, 9, 'RESUBMIT', 'ASKED', 'x', 'x', 0 FROM managed_tx LIMIT 1",
+    )
+    .await;
     for (sql, by) in [
         ("DELETE FROM tx_attempt", "an attempt is never deleted"),
         (
@@ -58,6 +64,10 @@ async fn what_was_stored_cannot_be_unsaid() {
         (
             "UPDATE remedy SET state = 'ASKED', closed_at = NULL WHERE state = 'DONE'",
             "stays closed",
+        ),
+        (
+            "UPDATE remedy SET action = 'CANCEL' WHERE closed_at IS NULL",
+            "stays decided",
         ),
     ] {
         is_stopped(&store, sql, by).await;
@@ -153,6 +163,16 @@ async fn a_row_has_what_its_state_has_and_nothing_else() {
         ),
         (
             "UPDATE signer_lease SET owner_url = NULL WHERE owner_node IS NOT NULL",
+            no,
+        ),
+        (
+            "INSERT INTO remedy (lane_id, tx_id, round, action, state, asked_by, reason, asked_at)
+             SELECT lane_id, tx_id, 9, 'NOOP', 'ASKED', 'x', 'x', 0 FROM managed_tx LIMIT 1",
+            no,
+        ),
+        (
+            "INSERT INTO remedy (lane_id, tx_id, round, action, state, asked_by, reason, asked_at)
+             SELECT lane_id, tx_id, 9, 'NONSENSE', 'ASKED', 'x', 'x', 0 FROM managed_tx LIMIT 1",
             no,
         ),
     ] {

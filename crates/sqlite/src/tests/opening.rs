@@ -3,13 +3,14 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-use fencepost_app::ports::{Key, Store};
+use fencepost_app::ports::{
+    Acts, Key, PauseChange, PauseReason, RemedyId, Store, StoreError, Terms,
+};
+use fencepost_domain::ids::TxId;
 use rusqlite::Connection;
 
-use super::{Home, TestClock, given, lane, lead, open, tx};
+use super::{Home, TestClock, audit, given, lane, lead, open, tx};
 use crate::SqliteStore;
-use fencepost_app::ports::{StoreError, Terms};
-use fencepost_domain::ids::TxId;
 
 /// Names the file to a child process of these tests.
 const FILE: &str = "FENCEPOST_SQLITE_TEST_FILE";
@@ -191,6 +192,56 @@ async fn migrating_twice_changes_nothing() {
     let store = home.open().unwrap();
     store.ping().await.unwrap();
     assert_eq!(schema(), first);
+}
+
+/// A file that the version before policies has written: its audit is there, ids and all, a remedy that
+/// was asked for is claimed, and the next one gets the next id.
+#[tokio::test]
+async fn an_older_files_remedies_survive_the_new_table() {
+    let home = Home::new();
+    let old = Connection::open(home.file()).unwrap();
+    old.execute_batch(include_str!("../../migrations/0001_tables.sql"))
+        .unwrap();
+    old.execute_batch(include_str!("../../migrations/0002_guards.sql"))
+        .unwrap();
+    old.execute_batch(
+        "INSERT INTO signer_lease (lane_id, chain_id, signer, fencing_token, expires_at, next_nonce,
+            lane_seq, held, updated_at)
+         VALUES (1, 1, unhex(replace(hex(zeroblob(20)), '00', '01')), 0, 0, 1, 0, 0, 0);
+         INSERT INTO managed_tx (tx_id, lane_id, kind, state, nonce, attempts, submit_attempts,
+            fencing_token, version, created_at, updated_at)
+         VALUES (zeroblob(16), 1, 'placeholder', 'ALLOCATED', 0, 0, 0, 0, 1, 0, 0);
+         INSERT INTO due_work (tx_id, lane_id, nonce, due_at) VALUES (zeroblob(16), 1, 0, 0);
+         INSERT INTO remedy (remedy_id, lane_id, action, state, asked_by, reason, before, after,
+            asked_at, closed_at)
+         VALUES (5, 1, 'PAUSE', 'DONE', 'x', 'y', 'paused=none', 'paused=OPERATOR', 7, 7);
+         INSERT INTO remedy (remedy_id, lane_id, tx_id, round, action, state, asked_by, reason, asked_at)
+         VALUES (8, 1, zeroblob(16), 1, 'CANCEL', 'ASKED', 'x', 'y', 9);",
+    )
+    .unwrap();
+    old.pragma_update(None, "application_id", 0x464e_4350)
+        .unwrap();
+    old.pragma_update(None, "user_version", 2).unwrap();
+    drop(old);
+
+    let store = home.open().unwrap();
+    let leading = lead(&store).await;
+    let of = Acts::Lane(leading.held.lane);
+    let acts = store.acts(of, None, 10).await.unwrap();
+    let changed = acts[0].before_after.as_deref();
+    assert_eq!(changed, Some("paused=none -> paused=OPERATOR"));
+    assert_eq!((acts.len(), acts[0].id), (1, RemedyId(5)));
+    let held = [leading.held];
+    let claimed = store.claim_remedies(&leading.holder, &held, 10).await;
+    let claimed = claimed.unwrap().remedies;
+    assert_eq!((claimed.len(), claimed[0].id), (1, RemedyId(8)));
+    let pause = PauseChange::Pause(PauseReason::Operator);
+    store
+        .pause(leading.held.lane, pause, &audit())
+        .await
+        .unwrap();
+    let acts = store.acts(of, None, 1).await.unwrap();
+    assert_eq!(acts[0].id, RemedyId(9));
 }
 
 #[tokio::test]

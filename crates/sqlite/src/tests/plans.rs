@@ -6,9 +6,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use fencepost_app::ports::{
-    Action, AskedRemedy, Body, Closing, CursorMove, CursorMoved, Key, LaneBatch, LaneMoved,
-    LaneMoves, LanePromotion, Loan, Move, NewRemedy, NewTx, PageQuery, PauseChange, PauseReason,
-    RemedyId, Settle, SettleAct, Settled, Store,
+    Action, Acts, AskedRemedy, Body, Closing, CursorMove, CursorMoved, Decided, Decision, Key,
+    LaneBatch, LaneMoved, LaneMoves, LanePromotion, Loan, Move, NewRemedy, NewTx, PageQuery,
+    PauseChange, PauseReason, RemedyId, Settle, SettleAct, Settled, Store,
 };
 use fencepost_domain::attempt::{self, Attempt, Outcome, SignedFees};
 use fencepost_domain::flat::Name;
@@ -116,11 +116,11 @@ impl Lane1<'_> {
         self.step(tx, input, |step| step.attempt(attempt)).await;
     }
 
-    async fn ask(&self, tx: TxId) -> RemedyId {
+    async fn ask(&self, tx: TxId, action: Action) -> RemedyId {
         let remedy = NewRemedy {
             tx,
             round: 1,
-            action: Action::Replace,
+            action,
             fees: None,
             audit: audit(),
         };
@@ -202,7 +202,7 @@ async fn managed(lane1: &Lane1<'_>) {
     lane1.create(&[1], vec![tx()]).await;
 }
 
-/// One is stuck and stays so, one is remedied, one ends before its remedy is claimed.
+/// One is stuck and nothing is done about it, one is remedied, one ends before its remedy is claimed.
 async fn remedied(lane1: &Lane1<'_>) {
     let (a, b, c) = (tx(), tx(), tx());
     let ids = [a.tx, b.tx, c.tx];
@@ -212,12 +212,25 @@ async fn remedied(lane1: &Lane1<'_>) {
         let stick = Input::Stick(Why::NoReceipt);
         lane1.step(*id, stick, |step| step).await;
     }
-    let remedy = lane1.ask(ids[1]).await;
-    lane1.ask(ids[2]).await;
+    let question = lane1.ask(ids[0], Action::Decide).await;
+    let remedy = lane1.ask(ids[1], Action::Replace).await;
+    lane1.ask(ids[2], Action::Cancel).await;
     lane1.step(ids[2], Input::Reject, |step| step).await;
     let (holder, held) = (&lane1.leading.holder, [lane1.leading.held]);
     let claimed = lane1.store.claim_remedies(holder, &held, 10).await.unwrap();
-    assert_eq!(claimed.remedies.len(), 1);
+    assert_eq!(claimed.remedies.len(), 2);
+    let noop = Decided {
+        remedy: question,
+        action: None,
+        fees: None,
+        audit: audit(),
+    };
+    let decided = lane1.store.decide_remedy(holder, held[0], &noop).await;
+    assert_eq!(decided.unwrap(), Decision::Written);
+    let open = lane1.store.remedy_lanes(None, 10).await.unwrap();
+    assert_eq!(open, [held[0].lane]);
+    let acts = lane1.store.acts(Acts::Tx(ids[0]), None, 10).await.unwrap();
+    assert_eq!(acts[0].action, "NOOP");
     let closing = Closing {
         remedy,
         refused: None,
@@ -304,6 +317,8 @@ async fn operated(lane1: &Lane1<'_>) {
     assert_eq!(moved.unwrap(), CursorMoved::Now { from: to, to: from });
     let resume = PauseChange::Resume;
     store.pause(held.lane, resume, &audit()).await.unwrap();
+    let of = Acts::Lane(held.lane);
+    assert_eq!(store.acts(of, None, 100).await.unwrap().len(), 7);
     let other = store.open_lanes(&[lane(2)]).await.unwrap()[0];
     let other = acquire(store, holder, other, true).await.unwrap();
     assert_eq!(store.release(holder, &[other]).await.unwrap(), [other.lane]);

@@ -1,10 +1,10 @@
-//! Nodes, leases, pauses and cursors of the model.
+//! Nodes, leases and views of the model.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use fencepost_app::ports::{
-    Acquired, Audit, Beat, Bid, CursorMove, CursorMoved, Held, Holder, LaneView, Lead, Leader,
-    Orphan, PauseChange, Paused, Peer, Renewed, StoreError, check,
+    Acquired, Beat, Bid, Held, Holder, LaneView, Lead, Leader, Orphan, Peer, Renewed, StoreError,
+    check,
 };
 use fencepost_domain::flat::Name;
 use fencepost_domain::ids::{ChainId, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, Token};
@@ -175,10 +175,8 @@ impl Whole {
         check::limit(limit)?;
         let orphaned = self.lanes.iter().filter(|(id, row)| {
             let dead = row.owner.is_none() || row.expires_at + self.terms.skew <= self.now;
-            let asked = self
-                .remedies
-                .iter()
-                .any(|remedy| !remedy.closed && self.records[&remedy.asked.tx].lane_id == **id);
+            let mut open = self.remedies.iter().filter(|each| each.is_open());
+            let asked = open.any(|each| each.lane == **id);
             dead && (!row.queue.is_empty() || !row.due.is_empty() || asked)
         });
         let orphans = orphaned
@@ -242,86 +240,6 @@ impl Whole {
                 .map(|tx| Box::new((*tx).clone())),
             free: row.free.iter().copied().collect(),
         }
-    }
-
-    pub(super) fn pause(
-        &mut self,
-        lane: LaneId,
-        change: PauseChange,
-        audit: &Audit,
-    ) -> Result<Paused, StoreError> {
-        check::pause(change, audit)?;
-        let Some(row) = self.lanes.get_mut(&lane) else {
-            return Ok(Paused::UnknownLane);
-        };
-        match change {
-            PauseChange::Pause(reason) => row.paused = Some(reason),
-            PauseChange::Resume => row.paused = None,
-            PauseChange::Reconcile { at_least } => {
-                row.next_nonce = row.next_nonce.max(at_least);
-                row.free = row.free.split_off(&at_least);
-            }
-        }
-        Ok(Paused::Now(row.paused))
-    }
-
-    pub(super) fn move_cursor(
-        &mut self,
-        lane: LaneId,
-        to: &CursorMove,
-        audit: &Audit,
-    ) -> Result<CursorMoved, StoreError> {
-        check::cursor(lane, to, audit)?;
-        let Some(row) = self.lanes.get(&lane) else {
-            return Ok(CursorMoved::UnknownLane);
-        };
-        let from = row.next_nonce;
-        match to {
-            CursorMove::Raise { holder, held, to } => {
-                if !self.leads(holder, *held) {
-                    return Ok(CursorMoved::Fenced);
-                }
-                self.renew_lease(lane);
-                let to = from.max(*to);
-                self.lane_mut(lane).next_nonce = to;
-                Ok(CursorMoved::Now { from, to })
-            }
-            CursorMove::Lower { to } => {
-                if row.paused.is_none() {
-                    return Ok(CursorMoved::NotPaused);
-                }
-                let held = self.held_nonces(lane);
-                if let Some(above) = held.range(*to..).next() {
-                    return Ok(CursorMoved::Holds(*above));
-                }
-                let to = from.min(*to);
-                let row = self.lane_mut(lane);
-                row.next_nonce = to;
-                row.free.split_off(&to);
-                Ok(CursorMoved::Now { from, to })
-            }
-        }
-    }
-
-    pub(super) fn gaps(
-        &self,
-        lane: LaneId,
-        from: Nonce,
-        limit: usize,
-    ) -> Result<Vec<Nonce>, StoreError> {
-        check::limit(limit)?;
-        let Some(row) = self.lanes.get(&lane) else {
-            return Ok(Vec::new());
-        };
-        let held = self.held_nonces(lane);
-        let scanned = (from.get()..row.next_nonce.get()).take(100_000);
-        let gaps = scanned.map(|n| Nonce::new(n).unwrap());
-        Ok(gaps.filter(|n| !held.contains(n)).take(limit).collect())
-    }
-
-    pub(super) fn held_nonces(&self, lane: LaneId) -> BTreeSet<Nonce> {
-        let of_lane = self.records.values().filter(|tx| tx.lane_id == lane);
-        of_lane.filter_map(|tx| tx.state.nonce()).collect()
     }
 }
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use fencepost_app::ports::{
-    Acquired, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, Completion, CursorMove,
-    CursorMoved, Enqueued, Feed, Held, Holder, Key, LaneBatch, LaneCreated, LaneMoved, LaneMoves,
-    LanePromotion, LaneView, NewRemedy, NewTx, Orphan, PageQuery, PauseChange, PauseReason, Paused,
-    Pulse, Record, RemedyId, Renewed, Settle, Settled, Store, StoreError, StoredAttempt,
-    StoredEvent, Terms,
+    Acquired, Act, Acts, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, Completion,
+    CursorMove, CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Key, LaneBatch,
+    LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx, Orphan,
+    PageQuery, PauseChange, PauseReason, Paused, Pulse, Record, RemedyId, Renewed, Settle, Settled,
+    Store, StoreError, StoredAttempt, StoredEvent, Terms,
 };
 use fencepost_domain::ids::{
     ChainId, FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, Token, TxId,
@@ -61,11 +61,11 @@ pub(super) struct LaneRow {
     pub(super) due: BTreeMap<TxId, Timestamp>,
 }
 
+/// A remedy or an act, and whose lane it is about.
 #[derive(Debug)]
 pub(super) struct Remedy {
-    pub(super) asked: NewRemedy,
-    pub(super) claimed: Option<Token>,
-    pub(super) closed: bool,
+    pub(super) lane: LaneId,
+    pub(super) act: Act,
 }
 
 impl Memory {
@@ -98,12 +98,6 @@ impl Whole {
     /// A lane that is known to exist.
     pub(super) fn lane_mut(&mut self, lane: LaneId) -> &mut LaneRow {
         self.lanes.get_mut(&lane).unwrap()
-    }
-
-    /// The remedy of this id, if there is one.
-    pub(super) fn remedy(&self, id: RemedyId) -> Option<&Remedy> {
-        let index = usize::try_from(id.0).ok()?.checked_sub(1)?;
-        self.remedies.get(index)
     }
 }
 
@@ -305,6 +299,32 @@ impl Store for Memory {
         limit: usize,
     ) -> Result<ClaimedRemedies, StoreError> {
         self.whole().claim_remedies(holder, held, limit)
+    }
+
+    async fn decide_remedy(
+        &self,
+        holder: &Holder,
+        held: Held,
+        decided: &Decided,
+    ) -> Result<Decision, StoreError> {
+        self.whole().decide_remedy(holder, held, decided)
+    }
+
+    async fn remedy_lanes(
+        &self,
+        after: Option<LaneId>,
+        limit: usize,
+    ) -> Result<Vec<LaneId>, StoreError> {
+        self.whole().remedy_lanes(after, limit)
+    }
+
+    async fn acts(
+        &self,
+        of: Acts,
+        before: Option<RemedyId>,
+        limit: usize,
+    ) -> Result<Vec<Act>, StoreError> {
+        self.whole().acts(of, before, limit)
     }
 
     async fn settle(&self, call: &Settle) -> Result<Settled, StoreError> {

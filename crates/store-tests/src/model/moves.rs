@@ -1,10 +1,10 @@
-//! Moves, due work and remedies of the model.
+//! Moves and due work of the model.
 
 use std::time::Duration;
 
 use fencepost_app::ports::{
-    AskedRemedy, Claimed, ClaimedRemedies, ClaimedRemedy, Completion, Held, Holder, LaneMoved,
-    LaneMoves, Move, NewRemedy, Record, RemedyId, StoreError, StoredAttempt, check,
+    Claimed, Completion, Held, Holder, LaneMoved, LaneMoves, Move, Record, StoreError,
+    StoredAttempt, check,
 };
 use fencepost_domain::B256;
 use fencepost_domain::attempt::{Attempt, Outcome};
@@ -12,7 +12,7 @@ use fencepost_domain::flat::Name;
 use fencepost_domain::ids::{ChainId, FeedSeq, Token, TxId};
 
 use super::accept::words;
-use super::memory::{Remedy, Whole};
+use super::memory::Whole;
 
 impl Whole {
     /// `apply` and `complete`: the latter for moves that the feed tells.
@@ -81,10 +81,8 @@ impl Whole {
         };
         let stored = row.attempts + u32::from(each.attempt.is_some());
         let sent = each.sent.is_none_or(|sent| (1..=stored).contains(&sent.n));
-        let closes = each.closes.as_ref().is_none_or(|closing| {
-            let remedy = self.remedy(closing.remedy);
-            remedy.is_some_and(|remedy| !remedy.closed && remedy.asked.tx == each.tx)
-        });
+        let closes = each.closes.as_ref();
+        let closes = closes.is_none_or(|closing| self.can_close(closing, each.tx));
         !(row.lane_id == held.lane && row.version == each.version && sent && closes)
     }
 
@@ -117,7 +115,8 @@ impl Whole {
         row.state = each.to.clone();
         row.token = held.token;
         row.receipt = each.receipt.clone().or(row.receipt).filter(|_| in_block);
-        row.confirmed_at = (in_block && each.to.is_final()).then_some(self.now);
+        let ended = (in_block && each.to.is_final()).then_some(self.now);
+        row.confirmed_at = ended.map(|now| row.confirmed_at.unwrap_or(now));
         if let Some(error) = &each.error {
             row.last_error = Some(check::cut(error).into_owned());
         }
@@ -134,8 +133,7 @@ impl Whole {
             }
         }
         if let Some(closing) = &each.closes {
-            let index = usize::try_from(closing.remedy.0).unwrap() - 1;
-            self.remedies[index].closed = true;
+            self.close(closing);
         }
         self.reschedule(each, &row);
         let from = (
@@ -176,6 +174,9 @@ impl Whole {
     fn reschedule(&mut self, each: &Move, row: &Record) {
         let now = self.now;
         let lane = self.lane_mut(row.lane_id);
+        if each.to.name() == Name::Queued {
+            return;
+        }
         lane.queue.retain(|waiting| *waiting != each.tx);
         if each.to.is_final() {
             lane.due.remove(&each.tx);
@@ -249,76 +250,5 @@ impl Whole {
         records.sort_by_key(|row| (row.lane_id, row.state.nonce()));
         let fenced = fenced.into_iter().map(|held| held.lane).collect();
         Ok(Claimed { records, fenced })
-    }
-
-    pub(super) fn ask_remedy(&mut self, asked: &NewRemedy) -> Result<AskedRemedy, StoreError> {
-        check::remedy(asked)?;
-        let Some(row) = self.records.get(&asked.tx) else {
-            return Ok(AskedRemedy::NotFound);
-        };
-        if row.state.is_final() {
-            return Ok(AskedRemedy::AlreadyFinal);
-        }
-        let of_tx = || {
-            (1..)
-                .zip(&self.remedies)
-                .filter(|(_, each)| each.asked.tx == asked.tx)
-        };
-        if let Some((id, _)) = of_tx().find(|(_, each)| !each.closed) {
-            return Ok(AskedRemedy::Running(RemedyId(id)));
-        }
-        let last = of_tx().map(|(_, each)| each.asked.round).max();
-        if let Some(last) = last.filter(|last| asked.round <= *last) {
-            return Ok(AskedRemedy::RoundTaken { next: last + 1 });
-        }
-        self.remedies.push(Remedy {
-            asked: asked.clone(),
-            claimed: None,
-            closed: false,
-        });
-        let id = i64::try_from(self.remedies.len()).unwrap();
-        Ok(AskedRemedy::Asked(RemedyId(id)))
-    }
-
-    pub(super) fn claim_remedies(
-        &mut self,
-        holder: &Holder,
-        held: &[Held],
-        limit: usize,
-    ) -> Result<ClaimedRemedies, StoreError> {
-        check::claim_remedies(held, limit)?;
-        let (ours, fenced): (Vec<Held>, Vec<Held>) =
-            held.iter().partition(|held| self.leads(holder, **held));
-        let mut claimed = ClaimedRemedies {
-            remedies: Vec::new(),
-            fenced: fenced.into_iter().map(|held| held.lane).collect(),
-        };
-        for held in &ours {
-            self.renew_lease(held.lane);
-        }
-        for (id, remedy) in (1..).zip(&mut self.remedies) {
-            let row = &self.records[&remedy.asked.tx];
-            let Some(held) = ours.iter().find(|held| held.lane == row.lane_id) else {
-                continue;
-            };
-            let free = remedy.claimed.is_none_or(|token| token < held.token);
-            if remedy.closed || !free || claimed.remedies.len() == limit {
-                continue;
-            }
-            if row.state.is_final() {
-                remedy.closed = true;
-                continue;
-            }
-            remedy.claimed = Some(held.token);
-            claimed.remedies.push(ClaimedRemedy {
-                id: RemedyId(id),
-                round: remedy.asked.round,
-                action: remedy.asked.action,
-                fees: remedy.asked.fees,
-                audit: remedy.asked.audit.clone(),
-                record: row.clone(),
-            });
-        }
-        Ok(claimed)
     }
 }

@@ -101,10 +101,19 @@ pub(super) enum Op {
     Ask {
         tx: usize,
         round: u32,
+        /// Of the policy, instead of for a replacement.
+        policy: bool,
     },
     ClaimRemedies {
         who: Who,
         lane: usize,
+    },
+    Decide {
+        who: Who,
+        slip: Slip,
+        /// Which question, or, where there is none, which remedy.
+        remedy: usize,
+        action: usize,
     },
     Settle {
         tx: usize,
@@ -215,8 +224,6 @@ fn operating() -> impl Strategy<Value = Op> {
     prop_oneof![
         4 => (ANY, ANY, seldom(ANY), prop::bool::weighted(0.1))
             .prop_map(|(tx, act, again, wrong)| Op::Settle { tx, act, again, wrong }),
-        2 => (ANY, 1..4_u32).prop_map(|(tx, round)| Op::Ask { tx, round }),
-        2 => (who(), lane.clone()).prop_map(|(who, lane)| Op::ClaimRemedies { who, lane }),
         2 => (lane.clone(), 0..4_usize, 0..8_u64)
             .prop_map(|(lane, change, at_least)| Op::Pause { lane, change, at_least }),
         1 => (who(), lane.clone(), 0..8_u64)
@@ -225,8 +232,20 @@ fn operating() -> impl Strategy<Value = Op> {
     ]
 }
 
+fn caring() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        2 => (ANY, 1..4_u32, prop::bool::weighted(0.7))
+            .prop_map(|(tx, round, policy)| Op::Ask { tx, round, policy }),
+        3 => (who(), 0..LANES).prop_map(|(who, lane)| Op::ClaimRemedies { who, lane }),
+        3 => (who(), slip(&[Slip::Token]), ANY, ANY)
+            .prop_map(|(who, slip, remedy, action)| Op::Decide { who, slip, remedy, action }),
+    ]
+}
+
 /// A run.
 pub(super) fn runs() -> impl Strategy<Value = Vec<Op>> {
-    let op = prop_oneof![3 => leading(), 4 => accepting(), 8 => moving(), 3 => operating()];
+    let op = prop_oneof![
+        3 => leading(), 4 => accepting(), 8 => moving(), 3 => operating(), 5 => caring()
+    ];
     prop::collection::vec(op, 1..100)
 }

@@ -2,8 +2,9 @@
 //! lanes and remedies, is called by its number in order of making.
 
 use fencepost_app::ports::{
-    Acquired, AskedRemedy, Claimed, ClaimedRemedies, Completion, Enqueued, LaneCreated, LaneMoved,
-    LaneView, Leader, Orphan, Record, RemedyId, Settled, Stored, StoredAttempt, StoredEvent,
+    Acquired, Act, AskedRemedy, Claimed, ClaimedRemedies, Completion, Enqueued, LaneCreated,
+    LaneMoved, LaneView, Leader, Orphan, Record, RemedyId, Settled, Stored, StoredAttempt,
+    StoredEvent,
 };
 use fencepost_domain::ids::LaneId;
 use jiff::Timestamp;
@@ -24,8 +25,12 @@ impl Names {
     }
 
     fn remedy(&self, id: &mut RemedyId) {
-        let number = self.remedies.iter().position(|remedy| remedy == id);
-        *id = RemedyId(i64::try_from(number.unwrap()).unwrap());
+        *id = RemedyId(i64::try_from(self.remedy_number(*id)).unwrap());
+    }
+
+    pub(super) fn remedy_number(&self, id: RemedyId) -> usize {
+        let mut remedies = self.remedies.iter();
+        remedies.position(|remedy| *remedy == id).unwrap()
     }
 }
 
@@ -205,6 +210,18 @@ impl Plain for ClaimedRemedies {
     }
 }
 
+impl Plain for Act {
+    fn plain(&mut self, names: &Names) {
+        // Acts on lanes have ids of the same row of numbers, which nobody is told when they are done.
+        match self.tx {
+            Some(_) => names.remedy(&mut self.id),
+            None => self.id = RemedyId(0),
+        }
+        no_time(&mut self.asked_at);
+        no_times([&mut self.closed_at]);
+    }
+}
+
 impl Plain for Settled {
     fn plain(&mut self, names: &Names) {
         match self {
@@ -218,6 +235,8 @@ impl Plain for Dump {
     fn plain(&mut self, names: &Names) {
         self.lanes.plain(names);
         self.records.plain(names);
+        self.lane_acts.plain(names);
+        self.remedies.plain(names);
         self.histories.plain(names);
         self.attempts.plain(names);
         self.feed.completions.plain(names);

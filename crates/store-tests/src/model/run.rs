@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencepost_app::ports::{
-    Acquired, AskedRemedy, Beat, Bid, Claimed, ClaimedRemedies, CursorMove, CursorMoved, Enqueued,
-    Held, Holder, LaneBatch, LaneCreated, LaneMoved, LaneMoves, LanePromotion, Move, NewRemedy,
-    NewTx, Orphan, PauseChange, Paused, READ_LIMIT_MAX, Renewed, Settle, Settled, Store,
-    StoreError, Terms,
+    Acquired, AskedRemedy, Beat, Bid, Claimed, ClaimedRemedies, CursorMove, CursorMoved, Decided,
+    Decision, Enqueued, Held, Holder, LaneBatch, LaneCreated, LaneMoved, LaneMoves, LanePromotion,
+    Move, NewRemedy, NewTx, Orphan, PauseChange, Paused, READ_LIMIT_MAX, RemedyId, Renewed, Settle,
+    Settled, Store, StoreError, Terms,
 };
 use fencepost_domain::ids::{Incarnation, Lane, LaneId, NodeId, Nonce, Token};
 use fencepost_domain::state::Wait;
@@ -33,6 +33,8 @@ pub(super) enum Call {
     ClaimDue(Holder, usize, Token),
     Ask(NewRemedy),
     ClaimRemedies(Holder, usize, Token),
+    /// The remedy by its number, which stands in for its id.
+    Decide(Holder, usize, Token, usize, Decided),
     Settle(Settle),
     Operate(usize, Operate),
 }
@@ -61,13 +63,14 @@ pub(super) enum Answer {
     Acquired(Acquired),
     Renewed(Vec<Renewed>),
     Released(Vec<LaneId>),
-    Advanced(Vec<Orphan>),
+    Advanced(Vec<Orphan>, Vec<LaneId>),
     Created(LaneCreated),
     Enqueued(Vec<Enqueued>),
     Moved(LaneMoved),
     Claimed(Claimed),
     Asked(AskedRemedy),
     Remedies(ClaimedRemedies),
+    Decided(Decision),
     Settled(Settled),
     Paused(Paused),
     Cursor(CursorMoved),
@@ -79,7 +82,10 @@ impl Answer {
         match self {
             Self::Acquired(answer) => answer.plain(names),
             Self::Released(answer) => answer.plain(names),
-            Self::Advanced(answer) => answer.plain(names),
+            Self::Advanced(orphans, to_remedy) => {
+                orphans.plain(names);
+                to_remedy.plain(names);
+            }
             Self::Created(answer) => answer.plain(names),
             Self::Enqueued(answer) => answer.plain(names),
             Self::Moved(answer) => answer.plain(names),
@@ -92,6 +98,7 @@ impl Answer {
             | Self::Renewed(_)
             | Self::Paused(_)
             | Self::Cursor(_)
+            | Self::Decided(_)
             | Self::Invalid => {}
         }
     }
@@ -126,6 +133,10 @@ impl<'h> Side<'h> {
 
     pub(super) fn remedies(&self) -> usize {
         self.names.remedies.len()
+    }
+
+    pub(super) fn remedy_number(&self, id: RemedyId) -> usize {
+        self.names.remedy_number(id)
     }
 
     /// Everything that can be read, comparable with other stores.
@@ -174,7 +185,9 @@ impl<'h> Side<'h> {
             }
             Call::Advance(by) => {
                 self.harness.advance(*by).await;
-                Answer::Advanced(store.orphans(None, READ_LIMIT_MAX).await?)
+                let orphans = store.orphans(None, READ_LIMIT_MAX).await?;
+                let to_remedy = store.remedy_lanes(None, READ_LIMIT_MAX).await?;
+                Answer::Advanced(orphans, to_remedy)
             }
             Call::Accept(lane, what) => self.accept(self.lane(*lane), what).await?,
             Call::Move(holder, lane, token, moves) => {
@@ -193,6 +206,14 @@ impl<'h> Side<'h> {
                 let held = [held(lane, token)];
                 let claimed = store.claim_remedies(holder, &held, READ_LIMIT_MAX).await?;
                 Answer::Remedies(claimed)
+            }
+            Call::Decide(holder, lane, token, number, decided) => {
+                let decided = Decided {
+                    remedy: self.names.remedies[*number],
+                    ..decided.clone()
+                };
+                let held = held(lane, token);
+                Answer::Decided(store.decide_remedy(holder, held, &decided).await?)
             }
             Call::Ask(remedy) => Answer::Asked(store.ask_remedy(remedy).await?),
             Call::Settle(call) => Answer::Settled(store.settle(call).await?),

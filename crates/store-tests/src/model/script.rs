@@ -4,19 +4,15 @@
 use std::time::Duration;
 
 use fencepost_app::ports::{
-    Acquired, Action, Body, Closing, Held, Holder, LaneBatch, LanePromotion, LaneView, Loan, Move,
-    NewRemedy, NewTx, PageQuery, PauseChange, PauseReason, READ_LIMIT_MAX, Record, RemedyId,
-    Settle, SettleAct,
+    Acquired, Body, Closing, Held, Holder, LaneBatch, LanePromotion, LaneView, Loan, Move, NewTx,
+    PageQuery, READ_LIMIT_MAX, Record, RemedyId,
 };
 use fencepost_domain::ids::{Incarnation, Lane, NodeId, Nonce, Token, Version};
-use fencepost_domain::state::Kind;
 
 use super::inputs;
 use super::ops::{Item, LANES, NODES, Op, Slip, Step, Who};
-use super::run::{Accept, Answer, Call, Operate, Side};
-use crate::builders::{
-    GRACE, TTL, audit, hash, lane, lane_on, lock, nonce, payload, request_id, tx,
-};
+use super::run::{Accept, Answer, Call, Side};
+use crate::builders::{GRACE, TTL, lane, lane_on, lock, nonce, payload, request_id, tx};
 
 /// What has been used so far, and what each node believes.
 pub(super) struct Script {
@@ -114,13 +110,19 @@ impl Script {
                 Call::ClaimRemedies(holder, *lane, token)
             }
             Op::Ask { .. } | Op::Settle { .. } => self.ask(op, model).await?,
+            Op::Decide {
+                who,
+                slip,
+                remedy,
+                action,
+            } => self.decide(*who, *slip, *remedy, *action, model).await?,
             Op::Pause { .. } | Op::Raise { .. } | Op::Lower { .. } => {
                 self.operate(op, model).await?
             }
         })
     }
 
-    async fn actor(&self, who: Who, lane: usize, model: &Side<'_>) -> (Holder, Token) {
+    pub(super) async fn actor(&self, who: Who, lane: usize, model: &Side<'_>) -> (Holder, Token) {
         let known = |node: usize| (self.holders[node].clone(), self.tokens[node][lane]);
         match who {
             Who::Node(node) => known(node),
@@ -272,7 +274,7 @@ impl Script {
         })
     }
 
-    fn hash(&mut self, again: Option<usize>) -> u64 {
+    pub(super) fn hash(&mut self, again: Option<usize>) -> u64 {
         match again {
             Some(again) if self.hashes > 0 => u64::try_from(again).unwrap() % self.hashes,
             Some(_) | None => {
@@ -280,68 +282,6 @@ impl Script {
                 self.hashes - 1
             }
         }
-    }
-
-    async fn ask(&mut self, op: &Op, model: &Side<'_>) -> Option<Call> {
-        let mut records = records(model).await;
-        if let Op::Ask { tx, round } = op {
-            return Some(Call::Ask(NewRemedy {
-                tx: pick(&records, *tx)?.tx,
-                round: *round,
-                action: Action::Replace,
-                fees: None,
-                audit: audit(),
-            }));
-        }
-        let Op::Settle {
-            tx,
-            act,
-            again,
-            wrong,
-        } = op
-        else {
-            return None;
-        };
-        records.retain(|record| record.kind == Kind::Reserved);
-        let record = pick(&records, *tx)?;
-        let act = match act % 4 {
-            0 | 1 => SettleAct::Submitted(hash(self.hash(*again))),
-            2 => SettleAct::Recycle,
-            _ => SettleAct::Extend(TTL * 3),
-        };
-        let right = record.reservation.unwrap().lock;
-        Some(Call::Settle(Settle {
-            reservation: record.tx,
-            lock: if *wrong { lock(1_000_000) } else { right },
-            act,
-        }))
-    }
-
-    async fn operate(&self, op: &Op, model: &Side<'_>) -> Option<Call> {
-        Some(
-            if let Op::Pause {
-                lane,
-                change,
-                at_least,
-            } = op
-            {
-                let change = match change {
-                    0 => PauseChange::Pause(PauseReason::Operator),
-                    1 => PauseChange::Reconcile {
-                        at_least: nonce(*at_least),
-                    },
-                    _ => PauseChange::Resume,
-                };
-                Call::Operate(*lane, Operate::Pause(change))
-            } else if let Op::Raise { who, lane, to } = op {
-                let (holder, token) = self.actor(*who, *lane, model).await;
-                Call::Operate(*lane, Operate::Raise(holder, token, nonce(*to)))
-            } else if let Op::Lower { lane, to } = op {
-                Call::Operate(*lane, Operate::Lower(nonce(*to)))
-            } else {
-                return None;
-            },
-        )
     }
 }
 
@@ -373,7 +313,7 @@ async fn view(lane: usize, model: &Side<'_>) -> LaneView {
     model.store.lane(lanes()[lane]).await.unwrap().unwrap()
 }
 
-async fn records(model: &Side<'_>) -> Vec<Record> {
+pub(super) async fn records(model: &Side<'_>) -> Vec<Record> {
     let all = PageQuery {
         limit: READ_LIMIT_MAX,
         ..PageQuery::default()
@@ -381,6 +321,6 @@ async fn records(model: &Side<'_>) -> Vec<Record> {
     model.store.page(&all).await.unwrap()
 }
 
-fn pick(records: &[Record], number: usize) -> Option<&Record> {
-    records.get(number.checked_rem(records.len())?)
+pub(super) fn pick<T>(all: &[T], number: usize) -> Option<&T> {
+    all.get(number.checked_rem(all.len())?)
 }
