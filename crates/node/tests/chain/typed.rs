@@ -11,16 +11,26 @@ use super::member::Member;
 /// What a command printed, and how it ended.
 #[derive(Debug)]
 pub(crate) struct Typed {
-    line: String,
     code: Option<i32>,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-/// Types a line, of which each part is one argument.
-pub(crate) async fn type_in(node: &Member, line: &[&str]) -> Result<Typed> {
+/// The arguments of a line; what stands between quotes is one.
+fn arguments(line: &str) -> Vec<&str> {
+    let parts = line.split('\'').enumerate();
+    parts
+        .flat_map(|(n, part)| match n % 2 {
+            0 => part.split_whitespace().collect(),
+            _ => vec![part],
+        })
+        .collect()
+}
+
+/// Types `fencepost` and this line.
+pub(crate) async fn type_in(node: &Member, line: &str) -> Result<Typed> {
     let output = Command::new(env!("CARGO_BIN_EXE_fencepost"))
-        .args(line)
+        .args(arguments(line))
         .env("FENCEPOST_URL", &node.url)
         .env_remove("FENCEPOST_API_KEY")
         .stdin(Stdio::null())
@@ -28,7 +38,6 @@ pub(crate) async fn type_in(node: &Member, line: &[&str]) -> Result<Typed> {
         .output()
         .await?;
     Ok(Typed {
-        line: line.join(" "),
         code: output.status.code(),
         out: String::from_utf8(output.stdout)?,
         err: String::from_utf8(output.stderr)?,
