@@ -28,4 +28,7 @@ mod chain {
     mod older;
     mod gaps;
     mod policy;
+    pub(crate) mod typed;
+    mod operator;
+    mod examples;
 }

@@ -14,7 +14,7 @@ const ELSEWHERE: &str = "0x00000000000000000000000000000000000f0e19";
 
 impl Care {
     /// Anvil knows the key too, and signs with it what pays more than ours.
-    async fn meddle(&self, nonce: u64) -> Result<String> {
+    pub(crate) async fn meddle(&self, nonce: u64) -> Result<String> {
         let foreign = json!([{
             "from": self.signer.to_string(),
             "to": ELSEWHERE,

@@ -101,7 +101,8 @@ async fn a_gap_is_shown_and_left_alone_until_an_operator_fills_it() -> Result<()
         "{lane}"
     );
     ensure!(lane["head"]["txId"] == holed.next(), "{lane}");
-    ensure!(lane["head"]["why"] == "held by nobody: nonce 25", "{lane}");
+    let why = lane["head"]["why"].as_str().context("why")?;
+    ensure!(why.contains("nonce 25 below it is held by nobody"), "{why}");
     // Blocks pass and it is looked at again, and nothing is done about it.
     let head = care.market.rpc.head().await?;
     wait::until("blocks pass", || async {
