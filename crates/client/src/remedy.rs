@@ -26,6 +26,9 @@ words! {
         Cancel = "CANCEL",
         /// Use the nonce up because later ones wait.
         Placeholder = "PLACEHOLDER",
+        /// Use up the nonces below it that nobody holds: what a placeholder becomes that was asked for
+        /// one stuck behind a gap. Only nodes ask for this.
+        Fill = "FILL",
     }
 }
 

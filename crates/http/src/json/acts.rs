@@ -17,7 +17,7 @@ pub(crate) struct Remedy {
     /// Which round of this transaction, from 1
     #[schema(minimum = 1)]
     round: u32,
-    /// RESUBMIT, REPLACE, CANCEL or PLACEHOLDER; DECIDE while the policy is asked, NOOP when it wanted nothing
+    /// RESUBMIT, REPLACE, CANCEL, PLACEHOLDER or, where that was asked behind a gap, FILL; DECIDE while the policy is asked, NOOP when it wanted nothing
     action: String,
     /// The fees that were asked for
     #[schema(required = true)]
