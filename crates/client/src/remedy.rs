@@ -89,9 +89,14 @@ impl NewRemedy {
         match (&self.action, &self.fees) {
             (Action::Resubmit | Action::Noop, _) | (Action::Replace, Some(_)) => Effect::Idempotent,
             (Action::Replace, None)
-            | (Action::Cancel | Action::Placeholder | Action::Decide | Action::Other(_), _) => {
-                Effect::Unnamed
-            }
+            | (
+                Action::Cancel
+                | Action::Placeholder
+                | Action::Fill
+                | Action::Decide
+                | Action::Other(_),
+                _,
+            ) => Effect::Unnamed,
         }
     }
 }
