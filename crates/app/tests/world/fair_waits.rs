@@ -177,6 +177,8 @@ async fn a_head_that_cannot_be_signed_for_want_of_an_estimate_is_told_as_stuck()
     assert_eq!(life.words(&row).await, "STUCK/SIGNER_ERROR");
     assert_eq!(life.feed().await.len(), 1);
     life.heal();
+    // It is tried again after 75 seconds at the latest.
+    seconds(75).await;
     life.until_state(&row, "CONFIRMED").await;
     life.check_feed().await;
 }
