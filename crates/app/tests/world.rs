@@ -25,4 +25,9 @@ mod world {
     mod taken;
     mod gaps;
     pub(crate) mod loans;
+    pub(crate) mod hooks;
+    mod lost_races;
+    mod rounds;
+    mod true_ends;
+    mod fair_waits;
 }

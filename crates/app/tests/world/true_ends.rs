@@ -1,0 +1,244 @@
+//! An end that is told is the chain's: never before it is final, never of our own bytes, and corrected when
+//! the chain takes it back.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use fencepost_app::ports::{
+    BlockBody, Chain, ChainHealth, ChainUnavailable, Consumer, CountMode, Estimate, Receipt,
+    Record, Source, Tip,
+};
+use fencepost_devchain::{EndpointId, Fate, Fault, FaultKind, Plan};
+use fencepost_domain::fee::Quote;
+use fencepost_domain::finality::Rule;
+use fencepost_domain::ids::{ChainId, Height, Lane, Nonce};
+use fencepost_domain::nonce::ChainCount;
+use fencepost_domain::rejection::Reply;
+use fencepost_domain::request::Payload;
+use fencepost_domain::state::Block;
+use fencepost_domain::{B256, Bytes, U256};
+
+use super::care::capped;
+use super::life::{Life, seconds};
+use super::loans::lend;
+use super::nodes::{Member, accepted};
+
+/// A head that is too cheap, and whose nonce a foreign transaction takes.
+async fn with_taken_head(life: &Life, node: &Member) -> Record {
+    let lane = life.lanes[0];
+    life.cost(100);
+    let head = accepted(node.ask(lane, capped(10)).await);
+    life.until_state(&head, "TRACKING/BROADCAST").await;
+    life.foreign(lane, 0).await;
+    life.until_state(&head, "STUCK/NONCE_TAKEN").await;
+    head
+}
+
+/// The newest blocks go away, with all that was in them.
+fn drop_blocks(life: &Life, depth: u64) {
+    let plan = Plan {
+        depth,
+        extra: 1,
+        txs: Fate::Drop,
+        ..Plan::default()
+    };
+    life.chain.lock().reorg(&plan).unwrap();
+}
+
+/// Goal: a lent nonce is USED only when the block is final. The endpoint has no old states and cannot tell in
+/// which block that was; the block is replaced, and much later the holder's transaction is in another.
+#[tokio::test(start_paused = true)]
+async fn a_lent_nonce_of_which_nobody_can_tell_where_it_was_used_is_used_when_that_is_final() {
+    let mut life = Life::careful(1).await;
+    life.world.main.finality = Rule::Confirmations(60);
+    let node = life.world.node("a").await;
+    let lane = life.lanes[0];
+    life.fault(0, Fault::new(FaultKind::Pruned(0)));
+    let lent = lend(&node, lane, 3_000).await;
+    let behind = accepted(node.ask(lane, capped(100)).await);
+    seconds(10).await;
+    life.rest();
+    life.foreign(lane, 0).await;
+    life.mine(1);
+    seconds(60).await;
+    assert_eq!(life.words(&lent).await, "RESERVED", "nothing is on top");
+    drop_blocks(&life, 1);
+    life.work();
+    seconds(120).await;
+    assert_eq!(life.words(&lent).await, "RESERVED", "that block is gone");
+    life.foreign(lane, 0).await;
+    seconds(50).await;
+    assert_eq!(life.words(&lent).await, "RESERVED", "not final yet");
+    seconds(30).await;
+    life.until_state(&lent, "USED").await;
+    life.until_state(&behind, "CONFIRMED").await;
+    life.check_feed().await;
+}
+
+/// Goal: a taken nonce ends under any leader. The next one comes when the foreign block is too old to be
+/// searched for.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_comes_late_still_ends_a_taken_nonce() {
+    let mut life = Life::careful(1).await;
+    life.world.main.finality = Rule::Confirmations(200);
+    let node = life.world.node("a").await;
+    let head = with_taken_head(&life, &node).await;
+    seconds(140).await;
+    assert_eq!(life.words(&head).await, "STUCK/NONCE_TAKEN");
+    node.kill();
+    let _next = life.world.node("b").await;
+    seconds(60).await;
+    life.until_state(&head, "FAILED_FINAL/NONCE_TAKEN").await;
+    life.check_feed().await;
+}
+
+/// Goal: no end is wrong in silence. The foreign block is replaced after it was final, and our bytes, which
+/// some pool still has, are executed.
+#[tokio::test(start_paused = true)]
+async fn a_reorg_below_a_final_taken_nonce_is_told_and_so_is_the_payload() {
+    let mut life = Life::careful(1).await;
+    let below = life.chain.lock().head().header.number;
+    let node = life.world.node("a").await;
+    let head = with_taken_head(&life, &node).await;
+    life.until_state(&head, "FAILED_FINAL/NONCE_TAKEN").await;
+    life.rest();
+    life.cost(1);
+    let height = life.chain.lock().head().header.number;
+    drop_blocks(&life, height - below);
+    let raw = life.attempts(&head).await[0].attempt.raw.clone();
+    life.chain.lock().send(EndpointId(0), raw).unwrap();
+    life.work();
+    life.until_state(&head, "CONFIRMED").await;
+    let feed = life.feed().await;
+    let told = feed
+        .iter()
+        .map(|row| (row.state.word(), row.sub_state.as_deref()));
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [
+            ("STUCK", Some("NONCE_TAKEN")),
+            ("FAILED_FINAL", Some("NONCE_TAKEN")),
+            ("STUCK", Some("REORG_AFTER_FINAL")),
+            ("CONFIRMED", None),
+        ]
+    );
+    life.check().await;
+    life.check_feed().await;
+}
+
+/// Goal: what waits for finality hides nothing. Behind a taken nonce the first that can still move is judged.
+#[tokio::test(start_paused = true)]
+async fn behind_a_taken_nonce_the_real_head_is_told_as_stuck() {
+    let mut life = Life::careful(1).await;
+    life.world.main.finality = Rule::Confirmations(200);
+    let node = life.world.node("a").await;
+    let head = with_taken_head(&life, &node).await;
+    let behind = accepted(node.ask(life.lanes[0], capped(10)).await);
+    life.until_state(&behind, "STUCK/NO_RECEIPT").await;
+    assert_eq!(life.words(&head).await, "STUCK/NONCE_TAKEN");
+}
+
+/// Goal: our own bytes never take our own nonce. They are in a block; their receipts are late, and the
+/// endpoint tells only in which block the nonce was used.
+#[tokio::test(start_paused = true)]
+async fn a_nonce_that_was_used_by_nobody_knows_whom_is_not_taken() {
+    let mut life = Life::careful(1).await;
+    let real = life.world.chain.clone().unwrap();
+    life.world.chain = Some(Arc::new(Mute(real)));
+    for method in ["eth_getTransactionReceipt", "eth_getBlockReceipts"] {
+        life.fault(0, Fault::new(FaultKind::Null).on(method));
+    }
+    let node = life.world.node("a").await;
+    let row = accepted(node.ask(life.lanes[0], capped(100)).await);
+    seconds(300).await;
+    assert_eq!(life.executed(life.lanes[0]), 1);
+    let feed = life.feed().await;
+    let taken = Some("NONCE_TAKEN");
+    assert!(feed.iter().all(|told| told.sub_state.as_deref() != taken));
+    life.heal();
+    life.until_state(&row, "CONFIRMED").await;
+    life.check().await;
+    life.check_feed().await;
+}
+
+/// An endpoint that cannot say who has used a nonce, only where.
+struct Mute(Arc<dyn Chain>);
+
+#[async_trait]
+impl Chain for Mute {
+    fn health(&self) -> Vec<ChainHealth> {
+        self.0.health()
+    }
+
+    fn is_usable(&self, chain: ChainId) -> bool {
+        self.0.is_usable(chain)
+    }
+
+    async fn count(&self, lane: Lane, mode: CountMode) -> Result<ChainCount, ChainUnavailable> {
+        self.0.count(lane, mode).await
+    }
+
+    async fn consumer(
+        &self,
+        lane: Lane,
+        nonce: Nonce,
+    ) -> Result<Option<Consumer>, ChainUnavailable> {
+        let by = self.0.consumer(lane, nonce).await?;
+        Ok(by.map(|by| Consumer { hash: None, ..by }))
+    }
+
+    async fn balance(&self, lane: Lane) -> Result<U256, ChainUnavailable> {
+        self.0.balance(lane).await
+    }
+
+    async fn quote(&self, chain: ChainId) -> Result<Quote, ChainUnavailable> {
+        self.0.quote(chain).await
+    }
+
+    async fn estimate(&self, lane: Lane, payload: &Payload) -> Result<Estimate, ChainUnavailable> {
+        self.0.estimate(lane, payload).await
+    }
+
+    async fn send(&self, chain: ChainId, raws: &[Bytes]) -> Vec<Reply> {
+        self.0.send(chain, raws).await
+    }
+
+    async fn tip(&self, chain: ChainId) -> Result<Tip, ChainUnavailable> {
+        self.0.tip(chain).await
+    }
+
+    async fn blocks(
+        &self,
+        chain: ChainId,
+        source: Source,
+        heights: &[Height],
+    ) -> Result<Vec<Option<BlockBody>>, ChainUnavailable> {
+        self.0.blocks(chain, source, heights).await
+    }
+
+    async fn receipts_in(
+        &self,
+        chain: ChainId,
+        source: Source,
+        block: Block,
+        hashes: &[B256],
+    ) -> Result<Vec<Option<Receipt>>, ChainUnavailable> {
+        self.0.receipts_in(chain, source, block, hashes).await
+    }
+
+    async fn receipts(
+        &self,
+        chain: ChainId,
+        hashes: &[B256],
+    ) -> Result<Vec<Option<Receipt>>, ChainUnavailable> {
+        self.0.receipts(chain, hashes).await
+    }
+
+    async fn witnesses(
+        &self,
+        chain: ChainId,
+        heights: &[Height],
+    ) -> Result<Vec<Vec<Option<B256>>>, ChainUnavailable> {
+        self.0.witnesses(chain, heights).await
+    }
+}
