@@ -1,6 +1,8 @@
 //! What operators and the holders of lent nonces say to a node. Any node may write it down; the lane's
 //! leader is told at once, and looks by itself where that fails.
 
+use std::time::Duration;
+
 use fencepost_domain::attempt::SignedFees;
 use fencepost_domain::ids::{Lane, Nonce};
 use fencepost_domain::nonce::ChainCount;
@@ -15,6 +17,8 @@ use crate::ports::{
 
 /// How often the next free round is asked for; more means that others ask at this very moment.
 const ROUNDS_MAX: u32 = 3;
+/// How long an answer waits for the leader to have been told. It would look by itself a second later.
+const NUDGE_WITHIN: Duration = Duration::from_millis(300);
 /// The most gaps that reconciling tells.
 const GAPS_MAX: usize = 100;
 
@@ -40,7 +44,7 @@ pub struct Reconciled {
     pub latest: Nonce,
     /// The same with what waits in the pools.
     pub pending: Nonce,
-    /// Given-back nonces that the chain has used meanwhile: they are dropped.
+    /// Given-back nonces that are used on chain or in a pool meanwhile: they are dropped.
     pub dropped: Vec<Nonce>,
     /// Nonces that nobody holds, from the chain's count up to the cursor.
     pub gaps: Vec<Nonce>,
@@ -131,7 +135,7 @@ impl Node {
         let Some(leader) = leader.filter(|leader| leader.node != self.holder.node) else {
             return;
         };
-        let within = self.settings.forward_deadline;
+        let within = self.settings.forward_deadline.min(NUDGE_WITHIN);
         if let Err(error) = self.peers.nudge(&leader.url, lane, within).await {
             tracing::debug!(leader = leader.node.as_str(), error = %Causes(&error), "the leader was not told; it looks by itself");
         }
@@ -162,7 +166,7 @@ impl Node {
         let next_nonce = before.next_nonce.max(pending);
         let gaps = self.store.gaps(seat.id, latest, GAPS_MAX).await;
         let gaps = gaps.map_err(Unreconciled::Store)?;
-        let dropped = before.free.iter().copied().filter(|free| *free < latest);
+        let dropped = before.free.iter().copied().filter(|free| *free < pending);
         let mut told = Reconciled {
             next_nonce,
             latest,

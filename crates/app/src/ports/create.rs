@@ -71,7 +71,14 @@ impl NewTx {
     #[must_use]
     pub fn is_same(&self, stored: &Record) -> bool {
         let hash = self.payload().map(|(_, hash)| hash);
-        self.kind() == stored.kind && hash == stored.payload.as_ref().map(Payload::hash)
+        // One that was placed for another nonce is another request.
+        let elsewhere = match self.body {
+            Body::Placeholder(nonce) => stored.state.nonce() != Some(nonce),
+            Body::Managed(_) | Body::Reserved(_) => false,
+        };
+        !elsewhere
+            && self.kind() == stored.kind
+            && hash == stored.payload.as_ref().map(Payload::hash)
     }
 
     /// Whether a row found by our id, or by our lane and request id, answers this request: then it

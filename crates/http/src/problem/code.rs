@@ -73,10 +73,10 @@ codes! {
         "The body was not there when the time for it was over. Nothing was stored.",
         "Send it again, at once and whole.";
     IdempotencyConflict = "idempotency_conflict", CONFLICT, "The request id belongs to another request",
-        "The signer has a transaction under this request id, with another payload. Nothing was stored and nothing was spent. `txId` names the transaction that has the id.",
+        "The signer has a transaction under this request id with another payload, or a reservation, or another number of reservations, or a placeholder for another nonce. Nothing was stored and nothing was spent. `txId` names the transaction that has the id.",
         "Use a new request id for a new request. To ask what became of the old one, read it by its txId.";
     NotLeader = "not_leader", CONFLICT, "Another node leads the signer",
-        "This node does not lead the signer and is configured not to hand requests on (`routing.not_leader = \"reject\"`), or nobody leads it now. Nothing was stored.",
+        "This node does not lead the signer and is configured not to hand requests on (`routing.not_leader = \"reject\"`), or nobody leads it now and the request is one that cannot wait for a leader: a reservation or a placeholder. Nothing was stored.",
         "Try again after `Retry-After`, here or at another node, with the same request id.";
     NonceNotOpen = "nonce_not_open", CONFLICT, "Nobody can fill this nonce",
         "The nonce is held by a transaction or a reservation, or was never given. Nothing was stored.",

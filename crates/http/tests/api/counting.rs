@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use fencepost_app::ports::{
-    BlockBody, Chain, ChainHealth, ChainUnavailable, CountMode, Estimate, Receipt, Source, Tip,
+    BlockBody, Chain, ChainHealth, ChainUnavailable, Consumer, CountMode, Estimate, Receipt,
+    Source, Tip,
 };
 use fencepost_domain::fee::Quote;
 use fencepost_domain::ids::{ChainId, Height, Lane, Nonce};
@@ -12,7 +13,7 @@ use fencepost_domain::nonce::ChainCount;
 use fencepost_domain::rejection::Reply;
 use fencepost_domain::request::Payload;
 use fencepost_domain::state::Block;
-use fencepost_domain::{B256, Bytes};
+use fencepost_domain::{B256, Bytes, U256};
 
 /// What is counted of every signer.
 #[derive(Debug, Clone, Copy)]
@@ -67,6 +68,14 @@ impl Chain for Counting {
             (Says::Nothing, _) => away(),
             (Says::Silence, _) => std::future::pending().await,
         }
+    }
+
+    async fn consumer(&self, _: Lane, _: Nonce) -> Result<Option<Consumer>, ChainUnavailable> {
+        away()
+    }
+
+    async fn balance(&self, _: Lane) -> Result<U256, ChainUnavailable> {
+        away()
     }
 
     async fn quote(&self, _: ChainId) -> Result<Quote, ChainUnavailable> {
