@@ -1,6 +1,7 @@
 //! Nonces that are lent: what their holders send, and what they get.
 
 use fencepost_app::ports::Record;
+use fencepost_domain::state::{State, Used};
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -139,7 +140,20 @@ impl Reservation {
         let state = &record.state;
         let terms = record.reservation?;
         let nonce = state.nonce().or(state.gave_back())?;
-        let mined = state.inclusion().map(|at| at.hash);
+        let used_by = match state {
+            // Its holder named another hash, or none.
+            State::Used(Used { foreign, .. }) => *foreign,
+            State::Queued(_)
+            | State::Allocated(_)
+            | State::Tracking(_)
+            | State::Confirmed(_)
+            | State::Failed(_)
+            | State::Stuck(_)
+            | State::Reserved(_)
+            | State::Submitted(_)
+            | State::Recyclable(_) => None,
+        };
+        let mined = state.inclusion().map(|at| at.hash).or(used_by);
         Some(Self {
             reservation_id: record.tx.0,
             signer: Eip55(record.lane.signer),

@@ -7,10 +7,11 @@ use anyhow::{Context, Result, ensure};
 use fencepost_domain::Address;
 use fencepost_testkit::wait;
 use futures::future::try_join_all;
-use serde_json::Value;
+use reqwest::StatusCode;
+use serde_json::{Value, json};
 
 use super::care::{Care, careful, feed, payee, until_state};
-use super::holder::Holder;
+use super::holder::{Holder, Loan};
 
 const MANAGED: u8 = 30;
 const LENT: u8 = 10;
@@ -88,6 +89,47 @@ async fn managed_and_lent_nonces_of_one_signer_all_end() -> Result<()> {
     ensure!(lane["nextNonce"] == all && lane["inFlight"] == 0, "{lane}");
     ensure!(lane["stuck"] == 0 && lane["head"].is_null(), "{lane}");
     Ok(())
+}
+
+/// Both are silent, and their time is soon over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_holder_that_says_nothing_keeps_what_it_has_used_and_loses_the_rest() -> Result<()> {
+    let short = "[reservation]\nttl = \"1s\"\ngrace = \"1s\"\n";
+    let care = Care::new(&(careful("noop", "1s") + short)).await?;
+    let node = care.fleet.start("a").await?;
+    let _blocks = care.market.blocks();
+    let holder = Holder::new(&care.market.url()).await?;
+    let used = holder.reserve(&node, "used").await?;
+    let idle = holder.reserve(&node, "idle").await?;
+    let signed = holder.sign(used.nonce, borrower(0), 5_000).await?;
+    holder.send(&signed).await?;
+    let until = async |loan: &Loan, state: &str| {
+        let path = format!("/api/v1/nonces/{}", loan.id);
+        let told = wait::until(state, || async {
+            let told = node.get(&path).await?;
+            let over = told["state"] == "USED" || told["state"] == "RECYCLABLE";
+            Ok(over.then_some(told))
+        });
+        let told = told.await?;
+        ensure!(told["state"] == state, "{told}");
+        anyhow::Ok(told)
+    };
+    let told = until(&used, "USED").await?;
+    ensure!(told["txHash"] == signed.hash.to_string(), "{told}");
+    until(&idle, "RECYCLABLE").await?;
+    // What was not used is the next one's, whatever its holder says now.
+    let next = care.rich(&node, 0, 1).await?.remove(0);
+    let tx = until_state(&node, &next, "CONFIRMED").await?;
+    ensure!(tx["nonce"] == idle.nonce, "{tx}");
+    let late = holder.sign(idle.nonce, borrower(1), 5_000).await?;
+    let late = json!({ "lockToken": idle.lock, "txHash": late.hash.to_string() });
+    let (status, told) = node.post_to(&idle.path("submitted"), &late).await?;
+    ensure!(
+        status == StatusCode::CONFLICT && told["code"] == "lock_lost",
+        "{told}"
+    );
+    ensure!(care.market.balance(borrower(0)).await? == 5_000, "paid");
+    care.executed([0], true).await
 }
 
 fn borrower(n: u8) -> Address {
