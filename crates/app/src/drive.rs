@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fencepost_domain::ids::Lane;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, timeout};
 
@@ -25,7 +26,9 @@ const STOP_CHECK: Duration = Duration::from_millis(5);
 /// The most pages of lanes that are read for the gauges.
 const GAUGE_PAGES_MAX: usize = 20;
 
-/// Of how many signers the balance is asked for: with more, only of the first.
+/// Of how many signers the balance is asked for in one pass. More would be most of what a quiet node asks.
+const BALANCES: usize = 4;
+/// Of how many signers it is asked for at all: each has a line among the metrics.
 const BALANCES_MAX: usize = 100;
 
 /// A node whose loops run.
@@ -170,10 +173,15 @@ async fn tell(node: Arc<Node>) {
 
 async fn gauge(node: Arc<Node>) {
     let mut timer = every(GAUGE_EVERY);
+    let lanes: Vec<Lane> = node.directory.lanes().take(BALANCES_MAX).collect();
+    let mut balances = lanes.iter().cycle();
     loop {
         timer.tick().await;
         if let Err(error) = node.gauge().await {
             tracing::warn!(error = %Causes(&error), "taking the gauges failed");
+        }
+        for lane in balances.by_ref().take(BALANCES.min(lanes.len())) {
+            node.weigh(*lane).await;
         }
     }
 }
@@ -210,22 +218,19 @@ impl Node {
         for (chain, (depth, oldest)) in self.chains.iter().zip(pending) {
             self.meters.pending(&chain.name, depth, oldest);
         }
-        self.weigh().await;
         Ok(())
     }
 
-    /// What the configured signers have, as far as the bound lets it.
-    async fn weigh(&self) {
+    /// What a configured signer has.
+    async fn weigh(&self, lane: Lane) {
         let Some(chain) = &self.chain else {
             return;
         };
-        for lane in self.directory.lanes().take(BALANCES_MAX) {
-            if let Ok(wei) = chain.balance(lane).await {
-                let name = self.chain_name(lane.chain);
-                let signer = lane.signer.to_string();
-                // Rounded to what a gauge holds: it is for alerts, not for accounts.
-                self.meters.balance(name, signer, wei.into());
-            }
+        if let Ok(wei) = chain.balance(lane).await {
+            let name = self.chain_name(lane.chain);
+            let signer = lane.signer.to_string();
+            // Rounded to what a gauge holds: it is for alerts, not for accounts.
+            self.meters.balance(name, signer, wei.into());
         }
     }
 }

@@ -145,7 +145,7 @@ async fn a_gap_is_filled_by_itself_where_a_rule_says_so() -> Result<()> {
     let done = remedies(&holed.node, holed.next()).await?;
     let done = done.last().context("a remedy")?;
     ensure!(
-        done["action"] == "PLACEHOLDER" && done["state"] == "DONE",
+        done["action"] == "FILL" && done["state"] == "DONE",
         "{done}"
     );
     ensure!(done["by"] == "policy rules", "{done}");
