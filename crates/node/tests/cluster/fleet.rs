@@ -107,7 +107,7 @@ impl Fleet {
         let text = format!(
             "[node]\nid = \"{id}\"\nlisten = \"127.0.0.1:0\"\ncluster_secret_env = \"CLUSTER_SECRET\"\n\
              [store]\nurl = \"{}\"\nstatement_timeout = \"1s\"\n\
-             [[chain]]\nname = \"main\"\nid = 1\nrpc = [\"http://127.0.0.1:1\"]\n{}\
+             [[chain]]\nname = \"main\"\nid = 1\n{}\
              [lease]\nduration = \"{}ms\"\nrenew_interval = \"500ms\"\nclock_skew_allowance = \"{}ms\"\n\
              [nonce]\nchain_query = false\n[routing]\ndeadline = \"{}ms\"\n{}",
             self.store,
