@@ -252,12 +252,12 @@ pub async fn remedies_are_claimed_oldest_first(harness: &dyn Harness) {
 pub async fn a_remedy_is_read_back_as_it_was_asked(harness: &dyn Harness) {
     let bench = Bench::new(harness).await;
     let a = bench.seat("a", lane(1)).await;
-    a.accept(txs(0..5)).await;
+    a.accept(txs(0..6)).await;
     let legacy = SignedFees {
         max_fee: 1,
         max_priority_fee: None,
     };
-    let fees = [None, Some(legacy), None, Some(legacy), None];
+    let fees = [None, Some(legacy), None, Some(legacy), None, None];
     let mut remedies = Vec::new();
     for ((n, action), fees) in (0..).zip(Action::ALL).zip(fees) {
         let mut remedy = replace(n, u32::try_from(n).unwrap() + 1);
