@@ -22,13 +22,13 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 const LITTLE: u64 = 2;
 const ENOUGH: u64 = 300;
 
-/// Nodes that soon call a lane stuck, and when they send the same bytes again. What is sent again before it
-/// is stuck may be refused, for anvil takes nothing that pays less than the next block costs, and then
-/// the reason would be another one.
-pub(crate) fn careful(policy: &str, resubmit: &str) -> String {
+/// Nodes that call a lane stuck after so long, and send the same bytes again after so long. What is sent again
+/// before it is stuck may be refused, for anvil takes nothing that pays less than the next block costs,
+/// and then the reason would be another one.
+pub(crate) fn careful(policy: &str, after: &str, resubmit: &str) -> String {
     format!(
         "[resubmit]\ninterval = \"{resubmit}\"\n[confirmations]\nstale_receipt_timeout = \"1s\"\n\
-         [stuck]\nafter = \"2s\"\npolicy = \"{policy}\"\n"
+         [stuck]\nafter = \"{after}\"\npolicy = \"{policy}\"\n"
     )
 }
 

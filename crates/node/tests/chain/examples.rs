@@ -53,7 +53,7 @@ async fn run(name: &str, care: &Care, node: &Member) -> Result<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_example_of_the_client_ends_well() -> Result<()> {
-    let care = Care::new(&careful("noop", "10m")).await?;
+    let care = Care::new(&careful("noop", "2s", "10m")).await?;
     let node = care.fleet.start("a").await?;
     let blocks = care.market.blocks();
     let said = run("send_and_wait", &care, &node).await?;

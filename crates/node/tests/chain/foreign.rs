@@ -31,7 +31,7 @@ impl Care {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_foreign_transaction_takes_a_nonce_and_only_what_was_meant_for_it_fails() -> Result<()> {
-    let care = Care::new(&careful("noop", "4s")).await?;
+    let care = Care::new(&careful("noop", "2s", "4s")).await?;
     let node = care.fleet.start("a").await?;
     // Anvil loses what waits behind one that is replaced, unless that is the first of its account.
     let mut ids = care.rich(&node, 0, 1).await?;
@@ -88,7 +88,7 @@ fn names(error: &Value, hash: &str) -> Result<()> {
 /// The node that finds it was not there when it happened.
 #[tokio::test(flavor = "multi_thread")]
 async fn foreign_transactions_above_the_cursor_are_passed_over() -> Result<()> {
-    let care = Care::new(&careful("noop", "4s")).await?;
+    let care = Care::new(&careful("noop", "2s", "4s")).await?;
     let node = care.fleet.start("a").await?;
     let _blocks = care.market.blocks();
     for id in care.rich(&node, 0, 2).await? {

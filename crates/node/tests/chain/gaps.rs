@@ -90,7 +90,7 @@ impl Holed {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gap_is_shown_and_left_alone_until_an_operator_fills_it() -> Result<()> {
-    let holed = Holed::new(&careful("noop", "1s")).await?;
+    let holed = Holed::new(&careful("noop", "2s", "1s")).await?;
     let (care, node) = (&holed.care, &holed.node);
     let stuck = until_state(node, holed.next(), "STUCK/GAP").await?;
     ensure!(stuck["lastError"] == "held by nobody: nonce 25", "{stuck}");
@@ -140,7 +140,7 @@ async fn a_gap_is_shown_and_left_alone_until_an_operator_fills_it() -> Result<()
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gap_is_filled_by_itself_where_a_rule_says_so() -> Result<()> {
     let rule = "[[stuck.rule]]\nreasons = [\"GAP\"]\naction = \"placeholder\"\n";
-    let holed = Holed::new(&(careful("rules", "1s") + rule)).await?;
+    let holed = Holed::new(&(careful("rules", "2s", "1s") + rule)).await?;
     holed.ends().await?;
     let done = remedies(&holed.node, holed.next()).await?;
     let done = done.last().context("a remedy")?;

@@ -2,6 +2,8 @@
 //! not sent. The other node goes on where the store stands: the remedy is carried out once, every set of
 //! bytes is followed, and the payload is executed once.
 
+use std::os::unix::process::ExitStatusExt;
+
 use anyhow::{Context, Result, ensure};
 use fencepost_testkit::wait;
 use futures::{StreamExt, TryStreamExt, stream};
@@ -30,7 +32,7 @@ const RULE: &str = "[[stuck.rule]]\naction = \"replace\"\nrounds = 2\n";
 
 /// Without blocks nothing moves, and what was accepted is not sent again: the trap counts.
 async fn fleet(policy: &str, more: &str) -> Result<Care> {
-    let mut care = Care::new(&(careful(policy, "10m") + more)).await?;
+    let mut care = Care::new(&(careful(policy, "2s", "10m") + more)).await?;
     care.fleet = care.fleet.leasing_shortly();
     Ok(care)
 }
@@ -94,17 +96,17 @@ async fn a_round_whose_leader_dies_before_the_decision_is_closed_and_another_fol
 /// A node that leads and will die, another one, and a transaction that waits in the pool.
 async fn led(care: &Care, point: &str) -> Result<(Member, Member, String)> {
     let dying = care.fleet.start_trapped("a", point).await?;
+    let heir = care.fleet.start("b").await?;
+    // Whoever is asked first leads.
     let id = care.rich(&dying, 0, 1).await?.remove(0);
     care.market.pooled(1).await?;
-    until_state(&dying, &id, "TRACKING/BROADCAST").await?;
-    let heir = care.fleet.start("b").await?;
+    until_state(&heir, &id, "TRACKING/BROADCAST").await?;
     let lane = care.lane(&heir).await?;
     ensure!(lane["leader"]["node"] == "a", "{lane}");
     Ok((dying, heir, id))
 }
 
 async fn dies(dying: &mut Member, point: &str) -> Result<()> {
-    use std::os::unix::process::ExitStatusExt;
     let ended = dying.ended().await?;
     let log = dying.log();
     ensure!(ended.signal() == Some(ABORTED), "{ended:?} {log:#?}");

@@ -18,7 +18,7 @@ const LENT: u8 = 10;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn managed_and_lent_nonces_of_one_signer_all_end() -> Result<()> {
-    let care = Care::new(&careful("noop", "4s")).await?;
+    let care = Care::new(&careful("noop", "2s", "4s")).await?;
     let nodes = [care.fleet.start("a").await?, care.fleet.start("b").await?];
     let _blocks = care.market.blocks();
     let holder = Holder::new(&care.market.url()).await?;
@@ -94,8 +94,8 @@ async fn managed_and_lent_nonces_of_one_signer_all_end() -> Result<()> {
 /// Both are silent, and their time is soon over.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_that_says_nothing_keeps_what_it_has_used_and_loses_the_rest() -> Result<()> {
-    let short = "[reservation]\nttl = \"1s\"\ngrace = \"1s\"\n";
-    let care = Care::new(&(careful("noop", "1s") + short)).await?;
+    let short = "[reservation]\nttl = \"3s\"\ngrace = \"1s\"\n";
+    let care = Care::new(&(careful("noop", "2s", "1s") + short)).await?;
     let node = care.fleet.start("a").await?;
     let _blocks = care.market.blocks();
     let holder = Holder::new(&care.market.url()).await?;

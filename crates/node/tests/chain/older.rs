@@ -21,7 +21,7 @@ struct Pair {
 impl Pair {
     async fn new() -> Result<Self> {
         // Neither is sent again while the test changes what is in the pool.
-        let care = Care::new(&careful("noop", "10m")).await?;
+        let care = Care::new(&careful("noop", "2s", "10m")).await?;
         let node = care.fleet.start("a").await?;
         let id = care.rich(&node, 0, 1).await?.remove(0);
         care.market.pooled(1).await?;

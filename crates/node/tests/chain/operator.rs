@@ -11,7 +11,7 @@ use super::typed::type_in;
 
 /// A node, and the signer that is looked after. What was accepted is not sent again by itself.
 async fn desk() -> Result<(Care, Member, String)> {
-    let care = Care::new(&careful("noop", "10m")).await?;
+    let care = Care::new(&careful("noop", "2s", "10m")).await?;
     let node = care.fleet.start("a").await?;
     let signer = care.signer.to_string();
     Ok((care, node, signer))

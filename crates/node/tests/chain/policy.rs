@@ -24,8 +24,8 @@ use super::fleet::POLICY_SECRET;
 use super::ledger::attempts;
 
 /// The node waits this long for an answer.
-const TIMEOUT: &str = "500ms";
-const TOO_LATE: Duration = Duration::from_secs(3);
+const TIMEOUT: &str = "3s";
+const TOO_LATE: Duration = Duration::from_secs(30);
 /// The chain's ceiling is half of it.
 const BEYOND: &str = "1000000000000";
 
@@ -151,7 +151,7 @@ async fn whatever_the_business_answers_badly_is_nothing_done_and_a_good_answer_i
         business.url
     );
     // Without blocks nothing moves, and nothing is sent again but by a remedy.
-    let care = Care::new(&(careful("http", "10m") + &http)).await?;
+    let care = Care::new(&(careful("http", "2s", "10m") + &http)).await?;
     let node = care.fleet.start("a").await?;
     let id = care.rich(&node, 0, 1).await?.remove(0);
     let bad = MOODS.len() - 1;
