@@ -11,6 +11,7 @@ use fencepost_domain::fee;
 use fencepost_domain::ids::{Lane, LaneId, Nonce, TxId};
 use fencepost_domain::state::Why;
 use futures::FutureExt;
+use jiff::Timestamp;
 use tokio::time::timeout;
 
 use crate::causes::Causes;
@@ -204,16 +205,18 @@ fn symptoms(track: &mut Track, now: Duration) -> Option<Symptoms> {
 /// Opens a round, if the policy is worth asking.
 async fn open(node: &Node, symptoms: Symptoms) -> Result<Option<Opened>, StoreError> {
     let tx = symptoms.tx;
+    // Before the bytes: what was done until then is among them.
+    let acts = node.store.acts(Acts::Tx(tx), None, 1).await?;
     let Some(record) = node.store.find_many(&[tx]).await?.pop() else {
         return Ok(None);
     };
     let attempts = node.store.attempts(&[tx]).await?;
-    let acts = node.store.acts(Acts::Tx(tx), None, 1).await?;
     let spacing = node.settings.stuck.age;
     // Whoever led before us, or an operator, has done something about it just now.
     let recent = acts.first().is_some_and(|act| {
-        let until = act.asked_at.saturating_add(spacing);
-        until.is_ok_and(|until| until > node.clock.now())
+        let done = act.closed_at.unwrap_or(Timestamp::MAX);
+        let until = done.saturating_add(spacing).unwrap_or(Timestamp::MAX);
+        until > node.clock.now()
     });
     if recent {
         return Ok(None);
