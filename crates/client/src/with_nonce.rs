@@ -51,8 +51,11 @@ impl Client {
     /// ```no_run
     /// # use alloy_primitives::{Address, B256};
     /// # use fencepost_client::{Client, Lent, Loan, NonceError};
-    /// # async fn sign_and_send(nonce: u64) -> Result<B256, std::io::Error> { unimplemented!() }
-    /// # async fn pay(client: Client, signer: Address) -> Result<(), Box<dyn std::error::Error>> {
+    /// # async fn pay(
+    /// #     client: Client,
+    /// #     signer: Address,
+    /// #     sign_and_send: impl AsyncFn(u64) -> Result<B256, std::io::Error>,
+    /// # ) -> Result<(), Box<dyn std::error::Error>> {
     /// let loan = Loan::default().named("invoice-4711");
     /// let spent = client
     ///     .with_nonce(signer, &loan, async |lent: Lent| {
