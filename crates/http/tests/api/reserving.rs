@@ -240,13 +240,7 @@ async fn a_wish_without_an_answer_is_unknown_and_repeating_it_gives_the_same() {
     assert_eq!(reply.json()["requestId"], "a");
     assert_eq!(began.elapsed().as_secs(), 3);
     sabotage.repair();
-    let stored = async {
-        while server.rows().await.len() < 2 {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    };
-    let waited = tokio::time::timeout(Duration::from_secs(30), stored).await;
-    waited.expect("what was under way is stored");
+    server.until_stored(2).await;
     let again = server.post(RESERVE, &body).await;
     assert_eq!((again.status, &again.json()["nonce"]), (200, &json!(1)));
     sabotage.fail("acquire", Fault::Away);

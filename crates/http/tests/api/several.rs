@@ -157,7 +157,7 @@ async fn several_of_which_some_are_unknown_are_completed_by_the_same_request() {
     );
     assert_eq!(rows[1].state.name().word(), "RESERVED");
     sabotage.repair();
-    until_stored(&server, 4).await;
+    server.until_stored(4).await;
     let told = list(&server, &three, 200).await;
     let nonces: Vec<_> = told.iter().map(|each| each["nonce"].clone()).collect();
     assert_eq!(nonces, [1, 2, 3]);
@@ -165,17 +165,6 @@ async fn several_of_which_some_are_unknown_are_completed_by_the_same_request() {
         told.iter().all(|each| each["state"] == "RESERVED"),
         "{told:?}"
     );
-}
-
-/// Waits until so many rows are stored.
-async fn until_stored(server: &Server, rows: usize) {
-    let stored = async {
-        while server.rows().await.len() < rows {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    };
-    let waited = tokio::time::timeout(Duration::from_secs(60), stored).await;
-    waited.expect("what was under way is stored");
 }
 
 #[tokio::test(start_paused = true)]

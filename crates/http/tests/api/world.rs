@@ -289,6 +289,17 @@ impl Server {
         rows.reverse();
         rows
     }
+
+    /// Waits, in virtual time, until so many rows are stored.
+    pub(crate) async fn until_stored(&self, rows: usize) {
+        let stored = async {
+            while self.rows().await.len() < rows {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        let waited = tokio::time::timeout(Duration::from_secs(60), stored).await;
+        waited.expect("what was under way is stored");
+    }
 }
 
 /// An answer.
