@@ -6,6 +6,7 @@ pub(crate) mod work;
 pub(crate) mod report;
 pub(crate) mod entry;
 pub(crate) mod track;
+pub(crate) mod front;
 pub(crate) mod moves;
 mod load;
 mod memory;

@@ -2,6 +2,7 @@
 
 pub mod accept;
 pub mod queue;
+pub(crate) mod fill;
 pub mod sign;
 pub mod submit;
 pub mod follow;

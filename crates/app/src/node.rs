@@ -1,5 +1,7 @@
 //! This node: its ports, what it leads, and the desks of its workers.
 
+mod crew;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,57 +13,21 @@ use fencepost_domain::request::Ceilings;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
+pub use crew::{Crew, Parts};
+
 use crate::directory::{Directory, Seat};
 use crate::lane::lease::Leases;
 use crate::lane::report::Report;
 use crate::lane::work::{Ask, Job};
-use crate::lane::worker::Worker;
 use crate::lifecycle::accept::Verdict;
 use crate::lifecycle::completion::Watch;
-use crate::lifecycle::finality::{Completer, Ending};
-use crate::lifecycle::follow::Follower;
+use crate::lifecycle::finality::Ending;
 use crate::lifecycle::follow::board::Board;
-use crate::lifecycle::queue::{Clerk, Wanted};
-use crate::lifecycle::submit::{Shipment, Shipper};
+use crate::lifecycle::queue::Wanted;
+use crate::lifecycle::submit::Shipment;
 use crate::meters::Meters;
 use crate::ports::{Chain, Clock, Holder, Peer, Peers, Policy, Signer, Store, Ticks};
 use crate::settings::{ChainSettings, Settings};
-
-/// How many reports wait for one worker. Tasks that report wait when it is full; the follower does not.
-const REPORTS_MAX: usize = 4_096;
-/// How many lanes' bytes wait to be sent on one chain, and how many endings wait to be written. What
-/// finds no place is handed over at the worker's next look.
-const HANDED_MAX: usize = 4_096;
-
-/// What a node is made of.
-pub struct Parts {
-    /// What the operator chose.
-    pub settings: Settings,
-    /// The one place where anything is kept.
-    pub store: Arc<dyn Store>,
-    /// The chains, where they are asked.
-    pub chain: Option<Arc<dyn Chain>>,
-    /// Whoever has the keys. Without it, and without the chains, transactions end at ALLOCATED.
-    pub signer: Option<Arc<dyn Signer>>,
-    /// Who decides about stuck transactions.
-    pub policy: Arc<dyn Policy>,
-    /// The way to other nodes.
-    pub peers: Arc<dyn Peers>,
-    /// The time of day.
-    pub clock: Arc<dyn Clock>,
-    /// The time as it passes.
-    pub ticks: Arc<dyn Ticks>,
-    /// Who we are.
-    pub holder: Holder,
-    /// Where other nodes reach us.
-    pub url: String,
-    /// The configured chains.
-    pub chains: Vec<ChainSettings>,
-    /// The lanes that are ours to lead.
-    pub directory: Directory,
-    /// What is counted.
-    pub meters: Meters,
-}
 
 /// This node.
 pub struct Node {
@@ -103,89 +69,7 @@ pub struct Node {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Full;
 
-/// A node and those who work in it; each of them is to be driven by a task of its own.
-pub struct Crew {
-    /// The node.
-    pub node: Arc<Node>,
-    /// One for each share of the lanes.
-    pub workers: Vec<Worker>,
-    /// Who puts requests into the queues of lanes.
-    pub clerk: Clerk,
-    /// Who writes what the feed tells.
-    pub completer: Completer,
-    /// Who sends, one for each chain.
-    pub shippers: Vec<Shipper>,
-    /// Who follows, one for each chain.
-    pub followers: Vec<Follower>,
-}
-
 impl Node {
-    /// Puts a node together.
-    #[must_use]
-    pub fn assemble(parts: Parts) -> Crew {
-        let count = parts.settings.workers.max(1);
-        let receipt_slots = parts.settings.receipt_workers.max(1);
-        let room = parts.settings.worker_queue_max.max(1);
-        let (desks, inboxes): (Vec<_>, Vec<_>) = (0..count).map(|_| mpsc::channel(room)).unzip();
-        let (reports, told): (Vec<_>, Vec<_>) =
-            (0..count).map(|_| mpsc::channel(REPORTS_MAX)).unzip();
-        let (clerk, wanted) = mpsc::channel(room);
-        let (completer, endings) = mpsc::channel(HANDED_MAX);
-        let ids: Vec<ChainId> = parts.chains.iter().map(|chain| chain.id).collect();
-        let (shippers, shipments): (Vec<_>, Vec<_>) =
-            ids.iter().map(|_| mpsc::channel(HANDED_MAX)).unzip();
-        let boards = ids.iter().map(|_| Arc::new(Board::default()));
-        let node = Arc::new(Self {
-            leases: Leases::new(Arc::clone(&parts.ticks), parts.settings.lease),
-            settings: parts.settings,
-            store: parts.store,
-            chain: parts.chain,
-            signer: parts.signer,
-            policy: parts.policy,
-            peers: parts.peers,
-            clock: parts.clock,
-            ticks: parts.ticks,
-            holder: parts.holder,
-            url: parts.url,
-            chains: parts.chains,
-            directory: parts.directory,
-            meters: parts.meters,
-            feed: Watch::default(),
-            receipt_slots: ids
-                .iter()
-                .map(|chain| (*chain, Semaphore::new(receipt_slots)))
-                .collect(),
-            desks,
-            reports,
-            boards: ids.iter().copied().zip(boards).collect(),
-            shippers: ids.iter().copied().zip(shippers).collect(),
-            completer,
-            hands: Mutex::default(),
-            clerk,
-            living: Mutex::default(),
-            ghost: watch::Sender::new(None),
-            draining: watch::Sender::new(false),
-            in_hand: Arc::default(),
-            unreached: Mutex::default(),
-            nudged: Mutex::default(),
-        });
-        let workers = inboxes
-            .into_iter()
-            .zip(told)
-            .enumerate()
-            .map(|(desk, (inbox, told))| Worker::new(Arc::clone(&node), desk, inbox, told))
-            .collect();
-        let (shippers, followers) = outward(&node, shipments);
-        Crew {
-            workers,
-            clerk: Clerk::new(Arc::clone(&node), wanted),
-            completer: Completer::new(Arc::clone(&node), endings),
-            shippers,
-            followers,
-            node,
-        }
-    }
-
     /// Whether transactions go on after they have got their nonces.
     #[must_use]
     pub fn has_life(&self) -> bool {
@@ -427,25 +311,6 @@ impl Node {
         self.in_hand.fetch_add(1, Ordering::Relaxed);
         InHand(Arc::clone(&self.in_hand))
     }
-}
-
-/// Who sends and who follows, for each chain.
-fn outward(
-    node: &Arc<Node>,
-    shipments: Vec<mpsc::Receiver<Shipment>>,
-) -> (Vec<Shipper>, Vec<Follower>) {
-    let Some(port) = node.chain.as_ref().filter(|_| node.has_life()) else {
-        return (vec![], vec![]);
-    };
-    let each = node.chains.iter().zip(shipments).map(|(chain, inbox)| {
-        let (node, port) = (|| Arc::clone(node), || Arc::clone(port));
-        let board = Arc::clone(&node().boards[&chain.id]);
-        (
-            Shipper::new(node(), port(), chain.id, inbox),
-            Follower::new(node(), port(), chain.clone(), board),
-        )
-    });
-    each.unzip()
 }
 
 /// One request that has no answer yet.

@@ -8,5 +8,6 @@ mod gap;
 mod stuck;
 pub(crate) mod consult;
 pub(crate) mod remedy;
+pub(crate) mod errand;
 mod reorg;
 mod resubmit;

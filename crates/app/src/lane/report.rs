@@ -4,9 +4,9 @@
 use fencepost_domain::ids::{LaneId, Nonce, TxId};
 use fencepost_domain::rejection::Reply;
 
+use crate::lifecycle::fill::Filled;
 use crate::lifecycle::follow::Sight;
 use crate::lifecycle::follow::board::Whose;
-use crate::lifecycle::sign::Filled;
 use crate::ports::{ChainUnavailable, Decided, Held, LaneMoved, Move, Receipt, StoreError};
 use crate::recovery::consult::Opened;
 use crate::recovery::examine::Findings;

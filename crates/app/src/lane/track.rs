@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use fencepost_domain::ids::Nonce;
-use fencepost_domain::state::{State, Why};
+use fencepost_domain::state::State;
 
 use super::entry::{Busy, Entry, Need};
+use super::front::{Front, Gaps};
 use crate::directory::Seat;
 use crate::ports::Held;
 
@@ -46,32 +47,16 @@ pub(crate) struct Care {
     pub(crate) expiring: bool,
 }
 
-/// The first transaction of ours in no block, and since when the lane waits for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Front {
-    pub(crate) nonce: Nonce,
-    pub(crate) since: Duration,
-    /// A lower nonce is lent out.
-    pub(crate) behind: bool,
-}
-
-/// Nonces that nobody holds and that others wait for, and since when.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Gaps {
-    pub(crate) nonces: Vec<Nonce>,
-    pub(crate) since: Duration,
-}
-
 /// The transactions of one lane.
 #[derive(Debug)]
 pub(crate) struct Track {
     pub(crate) seat: Seat,
     pub(crate) held: Held,
-    entries: BTreeMap<Nonce, Entry>,
+    pub(super) entries: BTreeMap<Nonce, Entry>,
     /// Those of ours in no block. Most of a busy lane's entries are in one, and wait for more on top.
-    unmined: BTreeSet<Nonce>,
+    pub(super) unmined: BTreeSet<Nonce>,
     /// Lent nonces in no block.
-    lent: BTreeSet<Nonce>,
+    pub(super) lent: BTreeSet<Nonce>,
     reach: Reach,
     window: usize,
     pub(crate) tasks: Tasks,
@@ -81,7 +66,7 @@ pub(crate) struct Track {
     pub(crate) rests_until: Duration,
     /// Since when the key has failed.
     pub(crate) failing_since: Option<Duration>,
-    front: Option<Front>,
+    pub(super) front: Option<Front>,
     /// The lent nonces below the front are gone: what it was stuck for is over.
     pub(crate) unblocked: bool,
     pub(crate) gaps: Option<Gaps>,
@@ -234,58 +219,6 @@ impl Track {
         self.lent.iter().copied().filter_map(entry)
     }
 
-    /// How many of ours are in no block, as far as they are in mind.
-    pub(crate) fn backlog(&self) -> usize {
-        self.unmined.len()
-    }
-
-    /// The highest nonce in no block.
-    pub(crate) fn highest(&self) -> Option<Nonce> {
-        self.unmined.last().max(self.lent.last()).copied()
-    }
-
-    /// The first of ours in no block for which a block can still come. One that has become the first, or whose
-    /// lower ones were lent out and are not any more, waits since then; of one that was the first when we began
-    /// to look, nobody knows.
-    pub(crate) fn front(&mut self, now: Duration) -> Option<Front> {
-        let mut waiting = self.unmined();
-        let first = waiting.find(|(_, entry)| entry.stuck() != Some(Why::NonceTaken));
-        let first = first.map(|(nonce, entry)| (nonce, entry.since));
-        drop(waiting);
-        let lent = self.lent.first().copied();
-        let before = self.front;
-        let mut unblocked = false;
-        self.front = first.map(|(nonce, since)| {
-            let behind = lent.is_some_and(|lent| lent < nonce);
-            let since = match before {
-                Some(front) if front.nonce == nonce && front.behind && !behind => {
-                    unblocked = true;
-                    now
-                }
-                Some(front) if front.nonce == nonce => front.since,
-                Some(front) if front.nonce < nonce => now,
-                Some(_) | None => since,
-            };
-            Front {
-                nonce,
-                since,
-                behind,
-            }
-        });
-        self.unblocked |= unblocked;
-        self.front
-    }
-
-    /// The lane waits for its first since then at the earliest.
-    pub(crate) fn waits_since(&mut self, nonce: Nonce, since: Duration) {
-        if let Some(front) = self.front.as_mut().filter(|front| front.nonce == nonce) {
-            front.since = front.since.max(since);
-        }
-        if let Some(entry) = self.entries.get_mut(&nonce) {
-            entry.since = entry.since.max(since);
-        }
-    }
-
     /// Those that may be in the nodes' pools.
     pub(crate) fn window(&self) -> impl Iterator<Item = (Nonce, &Entry)> {
         self.unmined().take(self.window)
@@ -367,99 +300,4 @@ impl Track {
 }
 
 #[cfg(test)]
-mod tests {
-    use fencepost_domain::ids::{ChainId, Lane, LaneId, Token, TxId};
-    use fencepost_domain::state::{Allocated, Signing, State};
-    use fencepost_domain::{Address, B256, Bytes};
-    use jiff::Timestamp;
-    use uuid::Uuid;
-
-    use super::*;
-    use crate::lifecycle::accept::{stored, with_nonce};
-    use crate::ports::{Body, NewTx};
-
-    fn n(value: u64) -> Nonce {
-        Nonce::new(value).unwrap()
-    }
-
-    fn seat() -> Seat {
-        Seat {
-            id: LaneId(1),
-            lane: Lane {
-                chain: ChainId::new(1).unwrap(),
-                signer: Address::ZERO,
-            },
-            max_in_flight: None,
-            signs: true,
-        }
-    }
-
-    fn entry(nonce: u64) -> Entry {
-        let tx = NewTx {
-            tx: TxId(Uuid::from_u128(u128::from(nonce))),
-            request_id: None,
-            body: Body::Placeholder(n(nonce)),
-            not_after: None,
-            meta: None,
-        };
-        let state = with_nonce(&tx, n(nonce));
-        let record = stored(seat(), &tx, state, Token::NONE, Timestamp::UNIX_EPOCH);
-        Entry::new(record, Duration::ZERO)
-    }
-
-    /// A track of a window of two, with these nonces in mind.
-    fn track(nonces: std::ops::Range<u64>) -> Track {
-        let (lane, token) = (seat().id, Token::NONE);
-        let mut track = Track::new(seat(), Held { lane, token }, 2, true);
-        for nonce in nonces {
-            track.insert(n(nonce), entry(nonce));
-        }
-        track
-    }
-
-    fn sent(track: &mut Track, nonce: u64, to_send: bool, refused: bool) {
-        let entry = track.get_mut(n(nonce)).unwrap();
-        let hash = B256::repeat_byte(1);
-        entry.state = State::Allocated(Allocated {
-            nonce: n(nonce),
-            bytes: Signing::Signed(hash),
-        });
-        entry.raw = Some(Bytes::new());
-        (entry.to_send, entry.refused) = (to_send, refused);
-    }
-
-    /// All others wait for it, so it is never too far ahead to be kept in mind.
-    #[test]
-    fn a_nonce_below_what_is_in_mind_is_taken_in_however_much_that_is() {
-        let mut full = track(5..30);
-        full.add(n(3), entry(3));
-        assert!(full.get(n(3)).is_some());
-        full.add(n(40), entry(40));
-        assert!(full.get(n(40)).is_none(), "too far ahead");
-        assert_eq!(full.to_read(), None);
-    }
-
-    #[test]
-    fn what_is_missing_below_is_read_however_much_is_in_mind_above_it() {
-        let mut full = track(5..30);
-        full.unlearn_from(n(3));
-        assert_eq!(full.to_read(), Some(n(3)));
-        full.read(Some(n(3)));
-        assert_eq!(full.to_read(), Some(n(4)));
-        full.read(None);
-        assert_eq!(full.to_read(), None);
-    }
-
-    #[test]
-    fn nothing_is_sent_past_one_without_bytes_or_that_all_refuse() {
-        let mut lane = track(0..2);
-        sent(&mut lane, 1, true, false);
-        assert_eq!(lane.sendable(), [], "the head has no bytes");
-        sent(&mut lane, 0, false, true);
-        assert_eq!(lane.sendable(), [], "the head is refused");
-        sent(&mut lane, 0, true, true);
-        assert_eq!(lane.sendable(), [n(0)], "alone, until it is answered");
-        sent(&mut lane, 0, false, false);
-        assert_eq!(lane.sendable(), [n(1)]);
-    }
-}
+mod tests;

@@ -24,7 +24,7 @@ use crate::lifecycle::follow::Sight;
 use crate::lifecycle::follow::board::Whose;
 use crate::node::Node;
 use crate::ports::Held;
-use crate::recovery::remedy::Errand;
+use crate::recovery::errand::Errand;
 
 /// How often lanes are looked at for what has become due. Shorter costs time for nothing, longer
 /// delays what was put off.

@@ -1,36 +1,26 @@
-//! Signing: what the client left open is filled in, the key signs, and the bytes are stored before
-//! anyone may send them. A key that fails stops only its own lane.
+//! Signing: what is next of a lane is handed to the key, and the bytes are stored before anyone may send
+//! them. A key that fails stops only its own lane.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencepost_domain::U256;
-use fencepost_domain::attempt::{Attempt, Kind, SignedFees, Unsigned};
-use fencepost_domain::fee;
-use fencepost_domain::gas;
+use fencepost_domain::attempt::{Attempt, Kind};
 use fencepost_domain::ids::{LaneId, Nonce, TxId};
-use fencepost_domain::request::{Fees, Payload};
 use fencepost_domain::state::{self, Why};
 use fencepost_domain::transition::{Input, Refusal};
-use futures::{StreamExt, stream};
 
-use crate::directory::Seat;
+use super::fill::{Draft, Filled, Terms, Unfilled, fill};
 use crate::lane::entry::{Busy, Known};
 use crate::lane::moves::Then;
 use crate::lane::report::Report;
 use crate::lane::track::Track;
 use crate::lane::worker::{REST, Worker, backoff};
-use crate::node::Node;
-use crate::ports::{
-    Chain, ChainUnavailable, Closing, Estimate, Held, RemedyId, Signer, Unsignable,
-};
-use crate::recovery::remedy::Errand;
+use crate::ports::{Closing, Held};
+use crate::recovery::errand::Errand;
 
 /// How many of one lane are signed in one go.
 const BATCH: usize = 64;
-/// How many of them are asked of the key at once.
-const AT_ONCE: usize = 8;
 /// How long a key may fail before the head of its lane is told as stuck.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -40,57 +30,6 @@ const UNREACHABLE_MAX: u32 = 4;
 
 /// How often the head of a lane must be seen to revert before it is rejected.
 const REVERTS: u32 = 3;
-
-/// What became of one transaction that was to be signed.
-#[derive(Debug)]
-pub(crate) struct Filled {
-    nonce: Nonce,
-    tx: TxId,
-    is_head: bool,
-    /// The remedy that these bytes carry out, if they do.
-    errand: Option<RemedyId>,
-    result: Result<Attempt, Unfilled>,
-}
-
-/// Why there are no bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Unfilled {
-    /// No endpoint of the chain answers.
-    Unreachable(String),
-    /// The chain cannot say, or not now.
-    Later(String),
-    /// It would be reverted now.
-    Reverted(String),
-    /// The signer cannot pay for it.
-    NoFunds(String),
-    /// Nothing above the older fees is below our ceilings.
-    AtCap,
-    /// The signer says no for good.
-    Refused(String),
-    /// The key cannot be used.
-    Key(String),
-}
-
-/// One transaction to be signed.
-struct Draft {
-    nonce: Nonce,
-    tx: TxId,
-    /// All below it was in blocks when it was asked for.
-    is_head: bool,
-    payload: Option<Payload>,
-    kind: Kind,
-    errand: Option<Terms>,
-}
-
-/// On which terms bytes take the place of others.
-#[derive(Debug, Clone, Copy)]
-struct Terms {
-    remedy: RemedyId,
-    /// What somebody wants paid.
-    fees: Option<SignedFees>,
-    /// What the newest bytes pay.
-    older: Option<SignedFees>,
-}
 
 impl Worker {
     /// Hands what is next to the signer, one batch of a lane at a time.
@@ -319,152 +258,6 @@ impl Worker {
     }
 }
 
-/// Fills and signs a batch of a lane, in order.
-async fn fill(
-    node: &Node,
-    chain: &dyn Chain,
-    signer: &dyn Signer,
-    seat: Seat,
-    drafts: Vec<Draft>,
-) -> Vec<Filled> {
-    stream::iter(drafts)
-        .map(|draft| async move {
-            Filled {
-                nonce: draft.nonce,
-                tx: draft.tx,
-                is_head: draft.is_head,
-                errand: draft.errand.map(|terms| terms.remedy),
-                result: fill_one(node, chain, signer, seat, draft).await,
-            }
-        })
-        .buffered(AT_ONCE)
-        .collect()
-        .await
-}
-
-async fn fill_one(
-    node: &Node,
-    chain: &dyn Chain,
-    signer: &dyn Signer,
-    seat: Seat,
-    draft: Draft,
-) -> Result<Attempt, Unfilled> {
-    let fees = match draft.errand {
-        None => first_fees(node, chain, seat, draft.payload.as_ref()).await?,
-        Some(terms) => fees_over(node, chain, seat, terms).await?,
-    };
-    let gas = match &draft.payload {
-        None => gas::least(false, &[], &[]),
-        Some(payload) => match payload.gas() {
-            Some(gas) => gas,
-            None => estimate(chain, seat, payload).await?,
-        },
-    };
-    let unsigned = Unsigned {
-        chain: seat.lane.chain,
-        nonce: draft.nonce,
-        // A placeholder does nothing but use the nonce up.
-        to: match &draft.payload {
-            Some(payload) => payload.to(),
-            None => Some(seat.lane.signer),
-        },
-        value: draft
-            .payload
-            .as_ref()
-            .and_then(Payload::value)
-            .unwrap_or(U256::ZERO),
-        data: draft
-            .payload
-            .as_ref()
-            .and_then(|payload| payload.given_data().cloned())
-            .unwrap_or_default(),
-        gas,
-        fees,
-        access: draft
-            .payload
-            .as_ref()
-            .and_then(|payload| payload.given_access().map(<[_]>::to_vec)),
-    };
-    let signed = signer.sign(seat.lane.signer, &unsigned).await;
-    let signed = signed.map_err(|error| match error {
-        Unsignable::Refused(why) => Unfilled::Refused(why),
-        Unsignable::Unusable(why) => Unfilled::Key(why),
-    })?;
-    Ok(Attempt {
-        kind: draft.kind,
-        hash: signed.hash,
-        raw: signed.raw,
-        fees: Some(fees),
-    })
-}
-
-/// The fees of a payload's first bytes.
-async fn first_fees(
-    node: &Node,
-    chain: &dyn Chain,
-    seat: Seat,
-    payload: Option<&Payload>,
-) -> Result<SignedFees, Unfilled> {
-    let asked = payload.map_or(Fees::Ours, Payload::fees);
-    let quote = match asked {
-        // Nothing is left to choose.
-        Fees::Legacy { .. }
-        | Fees::Dynamic {
-            max_fee: Some(_),
-            max_priority_fee: Some(_),
-        } => fee::Quote {
-            base_fee: None,
-            tip: 0,
-        },
-        Fees::Ours | Fees::Dynamic { .. } => {
-            chain.quote(seat.lane.chain).await.map_err(unreachable)?
-        }
-    };
-    Ok(fee::choose(asked, quote, node.ceilings(seat.lane.chain)))
-}
-
-/// The fees of bytes that take the place of others: what somebody wants, if nodes take that, or the
-/// smallest bump that the chain asks for.
-async fn fees_over(
-    node: &Node,
-    chain: &dyn Chain,
-    seat: Seat,
-    terms: Terms,
-) -> Result<SignedFees, Unfilled> {
-    let (ceilings, percent) = (
-        node.ceilings(seat.lane.chain),
-        node.bump_percent(seat.lane.chain),
-    );
-    let above = |fees: SignedFees| {
-        fees.max_fee > ceilings.max_fee || fees.max_priority_fee > Some(ceilings.max_priority_fee)
-    };
-    if terms.fees.is_some_and(above) {
-        return Err(Unfilled::Refused(
-            "the fees are above the chain's ceilings".to_owned(),
-        ));
-    }
-    let Some(older) = terms.older else {
-        return match terms.fees {
-            Some(fees) => Ok(fees),
-            None => first_fees(node, chain, seat, None).await,
-        };
-    };
-    if let Some(fees) = terms.fees {
-        let least = fee::least_over(older, fee::BUMP_PERCENT_MIN);
-        return if fee::is_over(fees, least) {
-            Ok(fees)
-        } else {
-            let tip = least.max_priority_fee.unwrap_or(least.max_fee);
-            Err(Unfilled::Refused(format!(
-                "the fees are too low: nodes ask for at least {} and a tip of {tip}",
-                least.max_fee
-            )))
-        };
-    }
-    let quote = chain.quote(seat.lane.chain).await.map_err(unreachable)?;
-    fee::bump(older, percent, quote, ceilings).ok_or(Unfilled::AtCap)
-}
-
 /// What is to be signed because somebody wants it.
 fn errands(wanted: &BTreeMap<TxId, Errand>, track: &mut Track, now: Duration) -> Vec<Draft> {
     let mut drafts = Vec::new();
@@ -495,26 +288,4 @@ fn errands(wanted: &BTreeMap<TxId, Errand>, track: &mut Track, now: Duration) ->
         });
     }
     drafts
-}
-
-async fn estimate(chain: &dyn Chain, seat: Seat, payload: &Payload) -> Result<u64, Unfilled> {
-    match chain
-        .estimate(seat.lane, payload)
-        .await
-        .map_err(unreachable)?
-    {
-        Estimate::Gas(gas) => {
-            let least = gas::least(payload.to().is_none(), payload.data(), payload.access());
-            Ok(gas.max(least))
-        }
-        Estimate::Reverted(why) => Err(Unfilled::Reverted(
-            why.unwrap_or_else(|| "execution reverted".to_owned()),
-        )),
-        Estimate::NoFunds(why) => Err(Unfilled::NoFunds(why)),
-        Estimate::Refused(why) => Err(Unfilled::Later(why)),
-    }
-}
-
-fn unreachable(error: ChainUnavailable) -> Unfilled {
-    Unfilled::Unreachable(crate::causes::Causes(&error).to_string())
 }

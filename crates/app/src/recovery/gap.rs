@@ -9,8 +9,9 @@ use fencepost_domain::transition::{Input, Transition};
 
 use crate::causes::Causes;
 use crate::lane::entry::Busy;
+use crate::lane::front::Gaps;
 use crate::lane::moves::Then;
-use crate::lane::track::{Gaps, Track};
+use crate::lane::track::Track;
 use crate::lane::worker::Worker;
 use crate::lifecycle::accept::Verdict;
 use crate::ports::{Action, Body, Closing, Held, Move, NewTx, RemedyId};

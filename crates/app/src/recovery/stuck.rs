@@ -10,8 +10,9 @@ use fencepost_domain::transition::Input;
 
 use super::gap::named;
 use crate::lane::entry::Busy;
+use crate::lane::front::Front;
 use crate::lane::moves::Then;
-use crate::lane::track::{Front, Track};
+use crate::lane::track::Track;
 use crate::lane::worker::Worker;
 use crate::ports::Move;
 use crate::settings::StuckAfter;

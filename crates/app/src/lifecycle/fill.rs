@@ -1,0 +1,236 @@
+//! Filling: what the client left open is chosen, fees and gas, and the key signs the whole. Outside the worker:
+//! it asks the chain and the key, and writes nothing.
+
+use fencepost_domain::U256;
+use fencepost_domain::attempt::{Attempt, Kind, SignedFees, Unsigned};
+use fencepost_domain::fee;
+use fencepost_domain::gas;
+use fencepost_domain::ids::{Nonce, TxId};
+use fencepost_domain::request::{Fees, Payload};
+use futures::{StreamExt, stream};
+
+use crate::directory::Seat;
+use crate::node::Node;
+use crate::ports::{Chain, ChainUnavailable, Estimate, RemedyId, Signer, Unsignable};
+
+/// How many of a lane are asked of the key at once.
+const AT_ONCE: usize = 8;
+
+/// What became of one transaction that was to be signed.
+#[derive(Debug)]
+pub(crate) struct Filled {
+    pub(super) nonce: Nonce,
+    pub(super) tx: TxId,
+    pub(super) is_head: bool,
+    /// The remedy that these bytes carry out, if they do.
+    pub(super) errand: Option<RemedyId>,
+    pub(super) result: Result<Attempt, Unfilled>,
+}
+
+/// Why there are no bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Unfilled {
+    /// No endpoint of the chain answers.
+    Unreachable(String),
+    /// The chain cannot say, or not now.
+    Later(String),
+    /// It would be reverted now.
+    Reverted(String),
+    /// The signer cannot pay for it.
+    NoFunds(String),
+    /// Nothing above the older fees is below our ceilings.
+    AtCap,
+    /// The signer says no for good.
+    Refused(String),
+    /// The key cannot be used.
+    Key(String),
+}
+
+/// One transaction to be signed.
+pub(super) struct Draft {
+    pub(super) nonce: Nonce,
+    pub(super) tx: TxId,
+    /// All below it was in blocks when it was asked for.
+    pub(super) is_head: bool,
+    pub(super) payload: Option<Payload>,
+    pub(super) kind: Kind,
+    pub(super) errand: Option<Terms>,
+}
+
+/// On which terms bytes take the place of others.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Terms {
+    pub(super) remedy: RemedyId,
+    /// What somebody wants paid.
+    pub(super) fees: Option<SignedFees>,
+    /// What the newest bytes pay.
+    pub(super) older: Option<SignedFees>,
+}
+
+/// Fills and signs a batch of a lane, in order.
+pub(super) async fn fill(
+    node: &Node,
+    chain: &dyn Chain,
+    signer: &dyn Signer,
+    seat: Seat,
+    drafts: Vec<Draft>,
+) -> Vec<Filled> {
+    stream::iter(drafts)
+        .map(|draft| async move {
+            Filled {
+                nonce: draft.nonce,
+                tx: draft.tx,
+                is_head: draft.is_head,
+                errand: draft.errand.map(|terms| terms.remedy),
+                result: fill_one(node, chain, signer, seat, draft).await,
+            }
+        })
+        .buffered(AT_ONCE)
+        .collect()
+        .await
+}
+
+async fn fill_one(
+    node: &Node,
+    chain: &dyn Chain,
+    signer: &dyn Signer,
+    seat: Seat,
+    draft: Draft,
+) -> Result<Attempt, Unfilled> {
+    let fees = match draft.errand {
+        None => first_fees(node, chain, seat, draft.payload.as_ref()).await?,
+        Some(terms) => fees_over(node, chain, seat, terms).await?,
+    };
+    let gas = match &draft.payload {
+        None => gas::least(false, &[], &[]),
+        Some(payload) => match payload.gas() {
+            Some(gas) => gas,
+            None => estimate(chain, seat, payload).await?,
+        },
+    };
+    let unsigned = Unsigned {
+        chain: seat.lane.chain,
+        nonce: draft.nonce,
+        // A placeholder does nothing but use the nonce up.
+        to: match &draft.payload {
+            Some(payload) => payload.to(),
+            None => Some(seat.lane.signer),
+        },
+        value: draft
+            .payload
+            .as_ref()
+            .and_then(Payload::value)
+            .unwrap_or(U256::ZERO),
+        data: draft
+            .payload
+            .as_ref()
+            .and_then(|payload| payload.given_data().cloned())
+            .unwrap_or_default(),
+        gas,
+        fees,
+        access: draft
+            .payload
+            .as_ref()
+            .and_then(|payload| payload.given_access().map(<[_]>::to_vec)),
+    };
+    let signed = signer.sign(seat.lane.signer, &unsigned).await;
+    let signed = signed.map_err(|error| match error {
+        Unsignable::Refused(why) => Unfilled::Refused(why),
+        Unsignable::Unusable(why) => Unfilled::Key(why),
+    })?;
+    Ok(Attempt {
+        kind: draft.kind,
+        hash: signed.hash,
+        raw: signed.raw,
+        fees: Some(fees),
+    })
+}
+
+/// The fees of a payload's first bytes.
+async fn first_fees(
+    node: &Node,
+    chain: &dyn Chain,
+    seat: Seat,
+    payload: Option<&Payload>,
+) -> Result<SignedFees, Unfilled> {
+    let asked = payload.map_or(Fees::Ours, Payload::fees);
+    let quote = match asked {
+        // Nothing is left to choose.
+        Fees::Legacy { .. }
+        | Fees::Dynamic {
+            max_fee: Some(_),
+            max_priority_fee: Some(_),
+        } => fee::Quote {
+            base_fee: None,
+            tip: 0,
+        },
+        Fees::Ours | Fees::Dynamic { .. } => {
+            chain.quote(seat.lane.chain).await.map_err(unreachable)?
+        }
+    };
+    Ok(fee::choose(asked, quote, node.ceilings(seat.lane.chain)))
+}
+
+/// The fees of bytes that take the place of others: what somebody wants, if nodes take that, or the
+/// smallest bump that the chain asks for.
+async fn fees_over(
+    node: &Node,
+    chain: &dyn Chain,
+    seat: Seat,
+    terms: Terms,
+) -> Result<SignedFees, Unfilled> {
+    let (ceilings, percent) = (
+        node.ceilings(seat.lane.chain),
+        node.bump_percent(seat.lane.chain),
+    );
+    let above = |fees: SignedFees| {
+        fees.max_fee > ceilings.max_fee || fees.max_priority_fee > Some(ceilings.max_priority_fee)
+    };
+    if terms.fees.is_some_and(above) {
+        return Err(Unfilled::Refused(
+            "the fees are above the chain's ceilings".to_owned(),
+        ));
+    }
+    let Some(older) = terms.older else {
+        return match terms.fees {
+            Some(fees) => Ok(fees),
+            None => first_fees(node, chain, seat, None).await,
+        };
+    };
+    if let Some(fees) = terms.fees {
+        let least = fee::least_over(older, fee::BUMP_PERCENT_MIN);
+        return if fee::is_over(fees, least) {
+            Ok(fees)
+        } else {
+            let tip = least.max_priority_fee.unwrap_or(least.max_fee);
+            Err(Unfilled::Refused(format!(
+                "the fees are too low: nodes ask for at least {} and a tip of {tip}",
+                least.max_fee
+            )))
+        };
+    }
+    let quote = chain.quote(seat.lane.chain).await.map_err(unreachable)?;
+    fee::bump(older, percent, quote, ceilings).ok_or(Unfilled::AtCap)
+}
+
+async fn estimate(chain: &dyn Chain, seat: Seat, payload: &Payload) -> Result<u64, Unfilled> {
+    match chain
+        .estimate(seat.lane, payload)
+        .await
+        .map_err(unreachable)?
+    {
+        Estimate::Gas(gas) => {
+            let least = gas::least(payload.to().is_none(), payload.data(), payload.access());
+            Ok(gas.max(least))
+        }
+        Estimate::Reverted(why) => Err(Unfilled::Reverted(
+            why.unwrap_or_else(|| "execution reverted".to_owned()),
+        )),
+        Estimate::NoFunds(why) => Err(Unfilled::NoFunds(why)),
+        Estimate::Refused(why) => Err(Unfilled::Later(why)),
+    }
+}
+
+fn unreachable(error: ChainUnavailable) -> Unfilled {
+    Unfilled::Unreachable(crate::causes::Causes(&error).to_string())
+}
