@@ -148,7 +148,9 @@ impl Worker {
 
     async fn note(&mut self, lane: LaneId, nonce: Nonce, n: u32, reply: Reply, due_in: Duration) {
         let outcome = reply.outcome;
+        // What an endpoint says with its yes ("already known") must not hide why it said no before.
         let text = reply.text.clone();
+        let text = text.filter(|_| outcome != Outcome::Accepted);
         let closing = self.resubmitted(lane, nonce);
         let with = |step: crate::ports::Move| {
             let step = step.sent(n, outcome).due_in(due_in);

@@ -154,3 +154,27 @@ async fn bytes_that_every_node_calls_invalid_are_stuck_and_keep_their_nonce() {
     life.until_ended().await;
     life.check().await;
 }
+
+/// What a node says with its yes ("already known") does not take the place of why another said no before.
+#[tokio::test(start_paused = true)]
+async fn the_words_of_an_acceptance_do_not_hide_why_it_was_refused() {
+    let mut life = Life::new(1, 1).await;
+    life.rest();
+    let node = life.world.node("a").await;
+    let full = FaultKind::Refuse {
+        kind: Rejection::PoolFull,
+        when: When::Before,
+    };
+    life.fault(0, on_send(full).times(1));
+    let rows = life.send(&node, life.lanes[0], 1).await;
+    life.until_state(&rows[0], "ALLOCATED/REFUSED").await;
+    let refused = life.world.record(rows[0].tx).await.last_error;
+    assert!(refused.is_some());
+    let known = FaultKind::Refuse {
+        kind: Rejection::AlreadyKnown,
+        when: When::After,
+    };
+    life.fault(0, on_send(known));
+    life.until_state(&rows[0], "TRACKING/BROADCAST").await;
+    assert_eq!(life.world.record(rows[0].tx).await.last_error, refused);
+}
