@@ -123,6 +123,19 @@ pub struct Payload {
 }
 
 impl Payload {
+    /// Nothing, sent to this account: what uses a nonce up and does no more.
+    #[must_use]
+    pub const fn nothing(to: Address) -> Self {
+        Self {
+            to: Some(to),
+            value: None,
+            data: None,
+            gas: None,
+            fees: Fees::Ours,
+            access: None,
+        }
+    }
+
     /// The receiver; `None` creates a contract.
     #[must_use]
     pub const fn to(&self) -> Option<Address> {

@@ -101,37 +101,30 @@ async fn fill_one(
         None => first_fees(node, chain, seat, draft.payload.as_ref()).await?,
         Some(terms) => fees_over(node, chain, seat, terms).await?,
     };
-    let gas = match &draft.payload {
-        None => gas::least(false, &[], &[]),
-        Some(payload) => match payload.gas() {
-            Some(gas) => gas,
-            None => estimate(chain, seat, payload).await?,
-        },
+    let lane = seat.lane;
+    let (payload, gas) = match draft.payload {
+        None => {
+            let nothing = Payload::nothing(lane.signer);
+            let gas = estimate_nothing(chain, seat, &nothing).await?;
+            (nothing, gas)
+        }
+        Some(payload) => {
+            let gas = match payload.gas() {
+                Some(gas) => gas,
+                None => estimate(chain, seat, &payload).await?,
+            };
+            (payload, gas)
+        }
     };
     let unsigned = Unsigned {
-        chain: seat.lane.chain,
+        chain: lane.chain,
         nonce: draft.nonce,
-        // A placeholder does nothing but use the nonce up.
-        to: match &draft.payload {
-            Some(payload) => payload.to(),
-            None => Some(seat.lane.signer),
-        },
-        value: draft
-            .payload
-            .as_ref()
-            .and_then(Payload::value)
-            .unwrap_or(U256::ZERO),
-        data: draft
-            .payload
-            .as_ref()
-            .and_then(|payload| payload.given_data().cloned())
-            .unwrap_or_default(),
+        to: payload.to(),
+        value: payload.value().unwrap_or(U256::ZERO),
+        data: payload.given_data().cloned().unwrap_or_default(),
         gas,
         fees,
-        access: draft
-            .payload
-            .as_ref()
-            .and_then(|payload| payload.given_access().map(<[_]>::to_vec)),
+        access: payload.given_access().map(<[_]>::to_vec),
     };
     let signed = signer.sign(seat.lane.signer, &unsigned).await;
     let signed = signed.map_err(|error| match error {
@@ -228,6 +221,24 @@ async fn estimate(chain: &dyn Chain, seat: Seat, payload: &Payload) -> Result<u6
         )),
         Estimate::NoFunds(why) => Err(Unfilled::NoFunds(why)),
         Estimate::Refused(why) => Err(Unfilled::Later(why)),
+    }
+}
+
+/// Some chains ask for more than the least for a transfer of nothing, and so does a signer whose account has
+/// code. Whatever a node has against it, the nonce is to be used up: what it cannot tell is the least.
+async fn estimate_nothing(
+    chain: &dyn Chain,
+    seat: Seat,
+    nothing: &Payload,
+) -> Result<u64, Unfilled> {
+    match estimate(chain, seat, nothing).await {
+        Ok(gas) => Ok(gas),
+        Err(Unfilled::Unreachable(why)) => Err(Unfilled::Unreachable(why)),
+        Err(why) => {
+            let gas = gas::least(false, &[], &[]);
+            tracing::warn!(signer = %seat.lane.signer, ?why, gas, "a node cannot tell what a transfer of nothing needs");
+            Ok(gas)
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use fencepost_app::ports::{Action, AskedRemedy, Signed, Signer, Unsignable};
-use fencepost_devchain::EndpointId;
+use fencepost_devchain::{EndpointId, FaultKind, When};
 use fencepost_domain::Address;
 use fencepost_domain::attempt::{SignedFees, Unsigned};
 
@@ -125,6 +125,46 @@ async fn one_remedy_runs_at_a_time_and_none_for_what_is_in_a_block() {
         node.remedy(&row, Action::Cancel).await,
         AskedRemedy::AlreadyFinal
     );
+}
+
+/// Notes the gas of all that is signed.
+struct Noting(Arc<dyn Signer>, std::sync::Mutex<Vec<u64>>);
+
+#[async_trait]
+impl Signer for Noting {
+    async fn sign(&self, account: Address, tx: &Unsigned) -> Result<Signed, Unsignable> {
+        self.1.lock().unwrap().push(tx.gas);
+        self.0.sign(account, tx).await
+    }
+}
+
+/// Chains count differently, and accounts may have code: 21,000 is not enough for all. A node that will not
+/// say must not keep the nonce from being used up.
+#[tokio::test(start_paused = true)]
+async fn a_cancel_has_the_gas_that_the_chain_asks_for() {
+    let error = FaultKind::Error {
+        code: -32000,
+        message: "no estimate today".to_owned(),
+        when: When::Before,
+    };
+    for (said, gas) in [(FaultKind::Count(50_000), 60_000), (error, 21_000)] {
+        let mut life = Life::careful(1).await;
+        let noting = Arc::new(Noting(
+            life.world.signer.clone().unwrap(),
+            std::sync::Mutex::default(),
+        ));
+        life.world.signer = Some(Arc::clone(&noting) as Arc<dyn Signer>);
+        let node = life.world.node("a").await;
+        let row = waiting(&mut life, &node).await;
+        let fault = fencepost_devchain::Fault::new(said).on("eth_estimateGas");
+        life.fault(0, fault);
+        node.remedy(&row, Action::Cancel).await;
+        life.work();
+        life.until_ended().await;
+        assert_eq!(life.kinds(&row).await, ["ORIGINAL", "CANCEL"]);
+        let signed = noting.1.lock().unwrap().clone();
+        assert_eq!(signed.last(), Some(&gas), "{signed:?}");
+    }
 }
 
 /// Signs what pays more than the first bytes do only after a while.
