@@ -80,12 +80,11 @@ impl Node {
         record: &Record,
         wish: &Wish,
     ) -> Result<AskedRemedy, StoreError> {
-        let behind_gap = matches!(&record.state, State::Stuck(stuck) if stuck.why == Why::Gap);
         let mut remedy = NewRemedy {
             tx: record.tx,
             round: 1,
             // Whoever presses it for a gap means the gap, also if that is closed a moment later.
-            action: if behind_gap && wish.action == Action::Placeholder {
+            action: if wish.action == Action::Placeholder && waits_for_gap(record) {
                 Action::Fill
             } else {
                 wish.action
@@ -199,6 +198,12 @@ impl Node {
         }
         Ok(told)
     }
+}
+
+/// Whether a transaction, as it was read, waits for nonces below it that nobody holds.
+#[must_use]
+pub fn waits_for_gap(record: &Record) -> bool {
+    matches!(&record.state, State::Stuck(stuck) if stuck.why == Why::Gap)
 }
 
 fn agreed(count: Result<ChainCount, ChainUnavailable>) -> Result<Nonce, Unreconciled> {

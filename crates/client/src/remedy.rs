@@ -26,8 +26,8 @@ words! {
         Cancel = "CANCEL",
         /// Use the nonce up because later ones wait.
         Placeholder = "PLACEHOLDER",
-        /// Use up the nonces below it that nobody holds: what a placeholder becomes that was asked for
-        /// one stuck behind a gap. Only nodes ask for this.
+        /// Use up the nonces below it that nobody holds, for one that is stuck behind a gap; its own is
+        /// never touched. A placeholder asked for such a one becomes this.
         Fill = "FILL",
     }
 }

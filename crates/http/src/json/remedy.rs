@@ -16,7 +16,8 @@ use crate::given::{Extras, Given, Text, object};
 #[schema(as = RemedyRequest)]
 pub(crate) struct RemedyBody<'a> {
     /// RESUBMIT sends the newest bytes again, REPLACE signs the payload again with higher fees, CANCEL
-    /// and PLACEHOLDER use the nonce up instead
+    /// and PLACEHOLDER use the nonce up instead, FILL uses up the nonces below one that is STUCK/GAP and
+    /// never touches its own (so does PLACEHOLDER while it is STUCK/GAP)
     #[schema(schema_with = words::action, required = true)]
     pub(crate) action: Given<Text<'a>>,
     /// In a person's words; it is kept with the name of the key

@@ -75,15 +75,24 @@ pub(crate) fn sub_state() -> Object {
 
 /// What can be asked for.
 pub(crate) fn action() -> Object {
-    one_of(ACTIONS.map(Action::word))
+    one_of(ASKED.map(Action::word))
 }
 
-/// Asking the policy is no one's wish but the leader's own.
-pub(crate) const ACTIONS: [Action; 4] = [
+/// What a policy may answer.
+pub(crate) const ADVISED: [Action; 4] = [
     Action::Resubmit,
     Action::Replace,
     Action::Cancel,
     Action::Placeholder,
+];
+
+/// What an operator may ask for. Asking the policy is no one's wish but the leader's own.
+pub(crate) const ASKED: [Action; 5] = [
+    Action::Resubmit,
+    Action::Replace,
+    Action::Cancel,
+    Action::Placeholder,
+    Action::Fill,
 ];
 
 pub(crate) fn progress() -> Object {

@@ -9,7 +9,7 @@ use crate::audit::details_of;
 use crate::faults::Faults;
 use crate::given::{Extras, Given, Slot, Text, object};
 use crate::json::remedy::FeesBody;
-use crate::json::words::ACTIONS;
+use crate::json::words::ADVISED;
 use crate::replacement;
 
 /// The word for doing nothing.
@@ -73,9 +73,9 @@ fn action_of(word: &str) -> Result<Option<Action>, String> {
     if word == NOOP {
         return Ok(None);
     }
-    let action = ACTIONS.into_iter().find(|action| action.word() == word);
+    let action = ADVISED.into_iter().find(|action| action.word() == word);
     action.map(Some).ok_or_else(|| {
-        let words = ACTIONS.map(Action::word);
+        let words = ADVISED.map(Action::word);
         format!("is not one of {NOOP}, {}", words.join(", "))
     })
 }

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use fencepost_app::operate::Wish;
+use fencepost_app::operate::{self, Wish};
 use fencepost_app::ports::{Action, AskedRemedy, Record};
 use fencepost_domain::attempt::{self, SignedFees};
 use fencepost_domain::state::Kind;
@@ -23,7 +23,7 @@ use crate::faults::{Faults, wrong};
 use crate::given::{Given, Slot};
 use crate::json::remedy::RemedyBody;
 use crate::json::transaction::Transaction;
-use crate::json::words::ACTIONS;
+use crate::json::words::ASKED;
 use crate::problem::{Code, Problem, problems};
 use crate::query::{Query, Segment};
 use crate::{body, json, replacement};
@@ -101,9 +101,9 @@ fn read(caller: &Caller, text: &str) -> Result<(Option<Wish>, Faults), Problem> 
 }
 
 fn action_of(word: &str) -> Result<Action, String> {
-    let action = ACTIONS.into_iter().find(|action| action.word() == word);
+    let action = ASKED.into_iter().find(|action| action.word() == word);
     action.ok_or_else(|| {
-        let words = ACTIONS.map(Action::word);
+        let words = ASKED.map(Action::word);
         format!("is not one of {}", words.join(", "))
     })
 }
@@ -120,6 +120,10 @@ async fn check(served: &Served, record: &Record, wish: &Wish) -> Result<(), Prob
     let seat = served.node.directory().seat(record.lane);
     if seat.is_some_and(|seat| !seat.signs) {
         let why = "cannot be done here: the signer is watch-only, and nothing can be signed for it";
+        return Err(wrong("action", why));
+    }
+    if wish.action == Action::Fill && !operate::waits_for_gap(record) {
+        let why = "has nothing to fill: the transaction is not STUCK/GAP";
         return Err(wrong("action", why));
     }
     if wish.action != Action::Replace {

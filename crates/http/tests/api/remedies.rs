@@ -98,9 +98,13 @@ async fn every_action_but_doing_nothing_can_be_asked_for() {
     for action in ["NOOP", "DECIDE", "replace", "", "PANIC"] {
         let reply = ask(&server, &sent, &wish(action)).await;
         assert_eq!(reply.fields(), ["action"], "{action}");
-        let expected = "is not one of RESUBMIT, REPLACE, CANCEL, PLACEHOLDER";
+        let expected = "is not one of RESUBMIT, REPLACE, CANCEL, PLACEHOLDER, FILL";
         assert!(reply.text().contains(expected), "{}", reply.text());
     }
+    let reply = ask(&server, &sent, &wish("FILL")).await;
+    assert_eq!(reply.fields(), ["action"], "it waits for no gap");
+    assert!(reply.text().contains("not STUCK/GAP"), "{}", reply.text());
+    assert!(claimed(&server, id(&sent)).await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -185,7 +189,7 @@ async fn each_wrong_field_of_a_remedy_is_told_by_its_name() {
         &["fees.gasPrice"],
     )
     .await;
-    for action in ["RESUBMIT", "CANCEL", "PLACEHOLDER"] {
+    for action in ["RESUBMIT", "CANCEL", "PLACEHOLDER", "FILL"] {
         let mut body = replace(&json!({ "maxFeePerGas": "110", "maxPriorityFeePerGas": "11" }));
         body["action"] = json!(action);
         check(body, &["fees"]).await;

@@ -27,8 +27,8 @@ pub(crate) enum TxCommand {
     /// Do something about a transaction that does not move.
     ///
     /// RESUBMIT sends the newest bytes again. REPLACE signs the same payload with higher fees. CANCEL and
-    /// PLACEHOLDER sign a transfer of nothing to the signer itself in its place; PLACEHOLDER on one that is
-    /// STUCK/GAP fills the nonces below it. All that was ever signed for the nonce is followed, and whichever
+    /// PLACEHOLDER sign a transfer of nothing to the signer itself in its place. FILL does so for the nonces
+    /// below one that is STUCK/GAP, and never for its own. All that was ever signed for the nonce is followed, and whichever
     /// is mined decides. The lane's leader does it; what came of it is in `tx remedies`.
     Remedy(Box<Remedy>),
     /// List what was done about a transaction: by whom, why, and what came of it.
@@ -146,8 +146,8 @@ pub(crate) struct Watch {
 pub(crate) struct Remedy {
     /// The transaction's id.
     pub(crate) tx_id: String,
-    /// What is done: RESUBMIT, REPLACE, CANCEL or PLACEHOLDER.
-    #[arg(long, ignore_case = true, value_parser = ["RESUBMIT", "REPLACE", "CANCEL", "PLACEHOLDER"])]
+    /// What is done: RESUBMIT, REPLACE, CANCEL, PLACEHOLDER or FILL.
+    #[arg(long, ignore_case = true, value_parser = ["RESUBMIT", "REPLACE", "CANCEL", "PLACEHOLDER", "FILL"])]
     pub(crate) action: String,
     /// Wei per gas, for a legacy transaction; left out for the smallest increase that nodes take.
     #[arg(long, value_name = "WEI", conflicts_with_all = ["max_fee_per_gas", "max_priority_fee_per_gas"])]

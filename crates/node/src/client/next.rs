@@ -69,7 +69,7 @@ fn stuck(signer: &Value, reason: &str) -> String {
             let replace = remedy("REPLACE");
             format!("{replace} (fees), or --action CANCEL (it can never be taken)")
         }
-        "GAP" => remedy("PLACEHOLDER"),
+        "GAP" => remedy("FILL"),
         "NO_FUNDS" => {
             let signer = cell(&signer["signer"]);
             format!("send funds to {signer}: it goes on by itself")
@@ -141,10 +141,7 @@ mod tests {
             "fencepost tx remedy t1 --action REPLACE --reason … (fees), or --action CANCEL (it can never \
              be taken)",
         );
-        stuck(
-            "GAP",
-            "fencepost tx remedy t1 --action PLACEHOLDER --reason …",
-        );
+        stuck("GAP", "fencepost tx remedy t1 --action FILL --reason …");
         stuck("NO_FUNDS", "send funds to 0xA: it goes on by itself");
         stuck(
             "SIGNER_ERROR",

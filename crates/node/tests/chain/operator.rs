@@ -106,15 +106,9 @@ async fn an_operator_fills_the_nonce_that_a_holder_gave_back() -> Result<()> {
     let (care, node, signer) = desk().await?;
     let typed = async |line: &str| type_in(&node, line).await;
     let _blocks = care.market.blocks();
-    let reserve = format!("nonces reserve --signer {signer} --json");
-    let lent = typed(&reserve).await?.json()?;
-    let (id, lock) = told(&lent)?;
-    let waiting = care.rich(&node, 0, 1).await?.remove(0);
-    let recycle = format!("nonces recycle {id} --lock-token {lock}");
-    typed(&recycle).await?.shows(&["RECYCLABLE"])?;
-    until_state(&node, &waiting, "STUCK/GAP").await?;
+    let waiting = behind_gap(&care, &node, 0).await?;
     let why = "nonce 0 below it is held by nobody";
-    let next = format!("next: fencepost tx remedy {waiting} --action PLACEHOLDER");
+    let next = format!("next: fencepost tx remedy {waiting} --action FILL");
     let shown = typed(&format!("signers show {signer}")).await?;
     shown.shows(&["STUCK/GAP", why, &next])?;
     let fill = format!("signers placeholder {signer} --reason gone --ticket OPS-8 --nonce");
@@ -123,7 +117,27 @@ async fn an_operator_fills_the_nonce_that_a_holder_gave_back() -> Result<()> {
     let filled = typed(&format!("{fill} 0")).await?;
     filled.shows(&["placeholder"])?;
     until_state(&node, &waiting, "CONFIRMED").await?;
-    care.executed([0], true).await
+
+    let waiting = behind_gap(&care, &node, 1).await?;
+    let press = format!("tx remedy {waiting} --action FILL --reason gone");
+    typed(&press).await?.shows(&[&waiting])?;
+    until_state(&node, &waiting, "CONFIRMED").await?;
+    let done = typed(&format!("tx remedies {waiting}")).await?;
+    done.shows(&["FILL", "DONE", "gone"])?;
+    typed(&press).await?.fails(1, "already_final")?;
+    care.executed([0, 1], true).await
+}
+
+/// A payment whose lower nonce was lent and given back.
+async fn behind_gap(care: &Care, node: &Member, nth: u8) -> Result<String> {
+    let reserve = format!("nonces reserve --signer {} --json", care.signer);
+    let lent = type_in(node, &reserve).await?.json()?;
+    let (id, lock) = told(&lent)?;
+    let waiting = care.rich(node, nth, 1).await?.remove(0);
+    let recycle = format!("nonces recycle {id} --lock-token {lock}");
+    type_in(node, &recycle).await?.shows(&["RECYCLABLE"])?;
+    until_state(node, &waiting, "STUCK/GAP").await?;
+    Ok(waiting)
 }
 
 #[tokio::test(flavor = "multi_thread")]
