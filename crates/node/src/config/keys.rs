@@ -170,6 +170,23 @@ impl Section<'_> {
         meaning
     }
 
+    /// One of a few words, without a default.
+    pub(crate) fn needed_choice<T: Copy>(
+        &mut self,
+        name: &'static str,
+        words: &[(&'static str, T)],
+    ) -> T {
+        let is_given = self.rest.contains_key(name)
+            || self
+                .environment
+                .get(&self.path.key(name).variable())
+                .is_some();
+        if !is_given {
+            self.refuse_missing(name);
+        }
+        self.choice(name, words)
+    }
+
     /// A list of texts; what is not there is empty. Lists are set in the file only.
     pub(crate) fn list<T: Text>(&mut self, name: &'static str) -> Vec<T> {
         let of_text = |_: &str| Err("is a list, and a list is set in the file only".to_owned());

@@ -120,7 +120,8 @@ fn rule(from: &mut Section<'_>) -> Rule {
         ("cancel", Some(Action::Cancel)),
         ("placeholder", Some(Action::Placeholder)),
     ];
-    let action = from.choice("action", &words);
+    // A rule that says nothing would keep all later ones from being looked at.
+    let action = from.needed_choice("action", &words);
     let bump_percent = from.optional_number("bump_percent", BUMP_PERCENT.0..=BUMP_PERCENT.1);
     let max_fee: Option<Wei> = from.optional("max_fee_per_gas");
     let rounds = from.optional_number("rounds", 1..=COUNT_MAX);

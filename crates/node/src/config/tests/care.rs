@@ -97,7 +97,8 @@ fn rules_are_kept_in_their_order_with_every_key() {
          [[stuck.rule]]
          reasons = ['GAP']
          action = 'placeholder'
-         [[stuck.rule]]",
+         [[stuck.rule]]
+         action = 'noop'",
     );
     let first = Rule {
         reasons: vec![Why::NoReceipt, Why::Refused],
@@ -148,7 +149,10 @@ fn rules_decide_only_where_the_policy_says_so() {
         paths.filter(|path| path != "signer").collect::<Vec<_>>()
     };
     assert_eq!(warned(text), ["stuck.rule", "stuck.http.url"]);
-    assert_eq!(warned("stuck.policy = 'rules'\nstuck.rule = [{}]"), [""; 0]);
+    assert_eq!(
+        warned("stuck.policy = 'rules'\nstuck.rule = [{ action = 'noop' }]"),
+        [""; 0]
+    );
     let asks = |url: &str| warned(&format!("stuck.policy = 'http'\nstuck.http.url = '{url}'"));
     assert_eq!(asks("http://localhost:1/a"), [""; 0]);
     assert_eq!(asks("https://policy.example"), [""; 0]);
@@ -230,7 +234,7 @@ fn policies_need_what_they_ask() {
 #[test]
 fn rules_have_their_bounds() {
     check(
-        "[[stuck.rule]]\n[[stuck.rule]]\nerrors = ['', 'x']\nerrors_not = ['']\nafter = '0s'
+        "[[stuck.rule]]\naction = 'noop'\n[[stuck.rule]]\nerrors = ['', 'x']\nerrors_not = ['']\nafter = '0s'
          attempts_min = 0\nbacklog_min = 0\naction = 'replace'\nbump_percent = 9
          max_fee_per_gas = 0\nrounds = 0\nonce = true",
         &[
@@ -247,7 +251,7 @@ fn rules_have_their_bounds() {
         ],
     );
     check(
-        "stuck.rule = [{ action = 'resubmit', bump_percent = 12 }, { max_fee_per_gas = '1gwei' }]",
+        "stuck.rule = [{ action = 'resubmit', bump_percent = 12 }, { action = 'noop', max_fee_per_gas = '1gwei' }]",
         &[
             "stuck.rule[0].bump_percent: belongs to an action that signs: replace, cancel or placeholder",
             "stuck.rule[1].max_fee_per_gas: belongs to an action that signs: replace, cancel or placeholder",
@@ -280,5 +284,18 @@ fn care_has_its_bounds() {
     assert_eq!(
         mistakes(&format!("{LEAST}fees.bump_percent = 1001")),
         ["chain[0].fees.bump_percent: 1001 must be 10 to 1000"]
+    );
+}
+
+/// A rule that says nothing of what is to be done keeps all later ones from being looked at.
+#[test]
+fn a_rule_says_what_is_to_be_done() {
+    let text = "stuck.policy = 'rules'
+         stuck.rule = [{ reasons = ['NO_RECEIPT'], after = '5m' }, { action = 'replace' }]";
+    let told = mistakes(&format!("{text}\n{LEAST}"));
+    assert!(
+        told.iter()
+            .any(|line| line.starts_with("stuck.rule[0].action")),
+        "{told:?}"
     );
 }
