@@ -199,8 +199,9 @@ async fn given_back(
         .request(wish.request_id.as_ref()))
 }
 
-/// Some could not be lent: those that were are given back, and the first that was not is told. Where it
-/// is not known what became of one, the same request completes them all, if it has a name.
+/// Some could not be lent. Under a name those that were stay, unless the name can never be fulfilled: the same
+/// request may have been answered with them elsewhere, and it completes them all. Otherwise they are given
+/// back, and the first that was not lent is told.
 async fn undone(
     served: &Served,
     wish: &Wish,
@@ -209,7 +210,8 @@ async fn undone(
 ) -> Problem {
     let is_unknown = |problem: &Problem| problem.code() == Code::OutcomeUnknown;
     let doubtful = failed.iter().any(is_unknown);
-    if doubtful && wish.request_id.is_some() {
+    let never = |problem: &Problem| problem.code() == Code::IdempotencyConflict;
+    if wish.request_id.is_some() && (doubtful || !failed.iter().any(never)) && !lent.is_empty() {
         return wish.unknown();
     }
     let ours = lent.iter().filter(|(status, ..)| *status == NEW);
