@@ -9,6 +9,7 @@ use std::time::Duration;
 use fencepost_domain::attempt::SignedFees;
 use fencepost_domain::fee;
 use fencepost_domain::ids::{Lane, LaneId, Nonce, TxId};
+use fencepost_domain::request::{Ceilings, Fees};
 use fencepost_domain::state::Why;
 use futures::FutureExt;
 use jiff::Timestamp;
@@ -297,13 +298,14 @@ async fn settled(
     if decided.action == Some(Action::Placeholder) && plight.why == Why::Gap {
         decided.action = Some(Action::Fill);
     }
-    if decided.action != Some(Action::Replace) {
+    let Some(action) = decided.action else {
         return decided;
-    }
-    match fees(node, plight, &advice).await {
-        Ok(Some(fees)) => decided.fees = Some(fees),
+    };
+    match fees(node, action, plight, &advice).await {
+        Ok(Chosen::Fees(fees)) => decided.fees = Some(fees),
+        Ok(Chosen::Open) => {}
         // At the cap only sending the same again is left.
-        Ok(None) => decided.action = Some(Action::Resubmit),
+        Ok(Chosen::AtCap) => decided.action = Some(Action::Resubmit),
         Err(why) => {
             tracing::warn!(tx_id = %plight.tx, policy = policy.name(), why, "what the policy said cannot be done");
             decided.action = None;
@@ -313,36 +315,85 @@ async fn settled(
     decided
 }
 
-async fn fees(node: &Node, plight: &Plight, advice: &Advice) -> Result<Option<SignedFees>, String> {
+/// What an action is to pay.
+enum Chosen {
+    Fees(SignedFees),
+    /// Whatever the chain asks for when it is signed.
+    Open,
+    /// Nothing more may be paid.
+    AtCap,
+}
+
+async fn fees(
+    node: &Node,
+    action: Action,
+    plight: &Plight,
+    advice: &Advice,
+) -> Result<Chosen, String> {
+    let is_bound = advice.fee_max.is_some() || advice.bump_percent.is_some();
+    match action {
+        Action::Replace => {}
+        Action::Cancel | Action::Placeholder | Action::Fill if is_bound => {}
+        Action::Cancel | Action::Placeholder | Action::Fill | Action::Resubmit | Action::Decide => {
+            return Ok(Chosen::Open);
+        }
+    }
     let chain = plight.lane.chain;
     let mut ceilings = node.ceilings(chain);
-    let Some(older) = plight.fees else {
-        return Err("nothing was signed yet that could be replaced".to_owned());
-    };
-    if let Some(fees) = advice.fees {
-        let above = fees.max_fee > ceilings.max_fee
-            || fees.max_priority_fee > Some(ceilings.max_priority_fee);
-        if above {
-            return Err("the fees are above the chain's ceilings".to_owned());
-        }
-        let least = fee::least_over(older, fee::BUMP_PERCENT_MIN);
-        return if fee::is_over(fees, least) {
-            Ok(Some(fees))
-        } else {
-            Err(format!(
-                "the fees are too low: at least {} is needed",
-                least.max_fee
-            ))
-        };
+    if let Some(fees) = advice.fees.filter(|_| action == Action::Replace) {
+        return given(fees, plight, ceilings).map(Chosen::Fees);
     }
     if let Some(most) = advice.fee_max {
         ceilings.max_fee = ceilings.max_fee.min(most);
     }
-    let percent = advice.bump_percent.unwrap_or(node.bump_percent(chain));
     let Some(port) = &node.chain else {
         return Err("there is no chain to ask".to_owned());
     };
     let quote = port.quote(chain).await;
     let quote = quote.map_err(|error| Causes(&error).to_string())?;
-    Ok(fee::bump(older, percent, quote, ceilings))
+    let Some(older) = plight.fees.filter(|_| action != Action::Fill) else {
+        if action == Action::Replace {
+            return Err("nothing was signed yet that could be replaced".to_owned());
+        }
+        // Bytes of their own pay what the chain asks for, if the rule lets them.
+        let fees = fee::choose(Fees::Ours, quote, node.ceilings(chain));
+        if fees.max_fee > ceilings.max_fee {
+            return Err(format!(
+                "the chain asks for {}, above the {} that may be paid",
+                fees.max_fee, ceilings.max_fee
+            ));
+        }
+        return Ok(Chosen::Open);
+    };
+    let percent = advice.bump_percent.unwrap_or(node.bump_percent(chain));
+    match fee::bump(older, percent, quote, ceilings) {
+        Some(fees) => Ok(Chosen::Fees(fees)),
+        None if action == Action::Replace => Ok(Chosen::AtCap),
+        None => Err(format!(
+            "{} has nothing left to pay below {}",
+            action.word(),
+            ceilings.max_fee
+        )),
+    }
+}
+
+/// The fees that a policy names, if they may be signed and nodes take them.
+fn given(fees: SignedFees, plight: &Plight, ceilings: Ceilings) -> Result<SignedFees, String> {
+    let Some(older) = plight.fees else {
+        return Err("nothing was signed yet that could be replaced".to_owned());
+    };
+    let above =
+        fees.max_fee > ceilings.max_fee || fees.max_priority_fee > Some(ceilings.max_priority_fee);
+    if above {
+        return Err("the fees are above the chain's ceilings".to_owned());
+    }
+    let least = fee::least_over(older, fee::BUMP_PERCENT_MIN);
+    if fee::is_over(fees, least) {
+        Ok(fees)
+    } else {
+        Err(format!(
+            "the fees are too low: at least {} is needed",
+            least.max_fee
+        ))
+    }
 }

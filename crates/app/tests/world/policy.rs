@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use fencepost_app::ports::{Action, Advice, Plight, Policy};
+use fencepost_app::recovery::rules::{Rule, Rules};
 use fencepost_domain::attempt::SignedFees;
 
 use super::care::{GWEI, capped};
@@ -167,4 +168,29 @@ async fn nobody_is_asked_about_one_that_waits_for_the_holder_of_a_lower_nonce() 
     assert!(error.contains("nonce 0 below it is lent out"), "{error}");
     seconds(30).await;
     assert!(asked.told.lock().unwrap().is_empty());
+}
+
+/// What a rule may pay at most holds for all that it signs, not for replacements alone.
+#[tokio::test(start_paused = true)]
+async fn a_rule_that_cancels_pays_no_more_than_it_may() {
+    let mut life = Life::careful(1).await;
+    life.policy(Rules(vec![Rule {
+        action: Some(Action::Cancel),
+        bump_percent: Some(10),
+        max_fee: Some(20 * GWEI),
+        ..Rule::default()
+    }]));
+    let node = life.world.node("a").await;
+    life.cost(100);
+    let head = accepted(node.ask(life.lanes[0], capped(10)).await);
+    seconds(60).await;
+    let kinds = life.kinds(&head).await;
+    assert!(
+        kinds.contains(&"CANCEL"),
+        "the rule was not asked: {kinds:?}"
+    );
+    for stored in life.attempts(&head).await {
+        let paid = stored.attempt.fees.unwrap().max_fee;
+        assert!(paid <= 20 * GWEI, "{:?} pays {paid}", stored.attempt.kind);
+    }
 }
