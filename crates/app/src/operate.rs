@@ -161,19 +161,20 @@ impl Node {
             chain.count(seat.lane, CountMode::Pending)
         );
         let latest = agreed(latest)?;
-        // What is in pools may differ between endpoints; nobody may be given a nonce that one of them has.
         let pending = pending.map_err(Unreconciled::Chain)?;
-        let ahead = pending.highest.get().saturating_sub(latest.get());
-        if !pending.unanimous && ahead > self.settings.max_jump {
-            return Err(Unreconciled::Disagreed);
-        }
-        let pending = pending.highest.max(latest);
         let view = self
             .store
             .lane(seat.lane)
             .await
             .map_err(Unreconciled::Store)?;
         let before = view.ok_or(Unreconciled::UnknownLane)?;
+        // What is in pools may differ between endpoints; nobody may be given a nonce that one of them has. But
+        // one alone, whatever it claims, moves no cursor: nothing below it could be given again.
+        let unanimous = pending.unanimous;
+        let pending = pending.highest.max(latest);
+        if !unanimous && pending > before.next_nonce.max(latest) {
+            return Err(Unreconciled::Disagreed);
+        }
         let next_nonce = before.next_nonce.max(pending);
         let gaps = self.store.gaps(seat.id, latest, GAPS_MAX).await;
         let gaps = gaps.map_err(Unreconciled::Store)?;
