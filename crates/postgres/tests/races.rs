@@ -22,4 +22,5 @@ mod races {
     mod guards;
     mod storm;
     mod whole;
+    mod given_back;
 }

@@ -280,6 +280,20 @@ pub async fn a_late_hash_is_recorded_against_a_lost_nonce(harness: &dyn Harness)
     after.assert_sound();
 }
 
+/// Its bytes are known to be out: whoever was given the nonce now would compete with them.
+pub async fn a_nonce_whose_late_hash_is_known_is_given_to_nobody(harness: &dyn Harness) {
+    let bench = Bench::new(harness).await;
+    let a = bench.seat("a", lane(1)).await;
+    a.accept(vec![loan(1), loan(2)]).await;
+    a.step(id(1), Input::Recycle).await;
+    a.step(id(2), Input::Recycle).await;
+    assert_eq!(submitted(&bench, 1, 11).await, RECORDED);
+    assert_eq!(a.view().await.free, nonces([1]), "the other's stays");
+    assert_eq!(a.accept(txs([3, 4])).await, [1, 2]);
+    assert_eq!(submitted(&bench, 1, 11).await, RECORDED);
+    bench.dump().await.assert_sound();
+}
+
 /// A submitted hash is followed on chain like our own: mined, reorged, mined again, used.
 pub async fn a_submitted_nonce_is_followed_to_its_use(harness: &dyn Harness) {
     let bench = Bench::new(harness).await;
