@@ -134,8 +134,8 @@ impl Worker {
             let Some(track) = self.tracks.get_mut(&lane) else {
                 continue;
             };
-            // A claim has put it off by as much.
             let again = self.node.settings.resubmit_interval.unwrap_or(HELD_FOR);
+            let again = again.min(HELD_FOR);
             let next = now + if hold { HELD_FOR } else { again };
             for Due { nonce, tx, .. } in &due {
                 if let Some(entry) = track.get_mut(*nonce) {

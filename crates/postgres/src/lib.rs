@@ -196,7 +196,16 @@ impl Store for PostgresStore {
         check::cursor(lane, to, audit)?;
         match to {
             CursorMove::Raise { holder, held, to } => {
-                self.raise_cursor(holder, *held, *to, audit).await
+                let to = (*to, Nonce::ZERO);
+                self.raise_cursor(holder, *held, to, audit).await
+            }
+            CursorMove::Forget {
+                holder,
+                held,
+                below,
+            } => {
+                let to = (Nonce::ZERO, *below);
+                self.raise_cursor(holder, *held, to, audit).await
             }
             CursorMove::Lower { to } => self.lower_cursor(lane, *to, audit).await,
         }

@@ -57,7 +57,7 @@ const TOLD: &str = "told AS (
 
 const PAUSED: &str = "SELECT paused, held FROM signer_lease WHERE lane_id = $1";
 
-/// What is free below the chain's count is nobody's to give, whether or not the cursor rises.
+/// Raises the cursor to `$5`, where it is below; or drops what is free below `$10`.
 const RAISE: &str = "
 WITH old AS MATERIALIZED (
     SELECT lane_id, next_nonce FROM signer_lease
@@ -72,7 +72,7 @@ WITH old AS MATERIALIZED (
       FROM old WHERE l.lane_id = old.lane_id
     RETURNING l.lane_id, l.next_nonce, l.updated_at AS at
 ), dropped AS (
-    DELETE FROM free_nonce f USING new WHERE f.lane_id = new.lane_id AND f.nonce < $5
+    DELETE FROM free_nonce f USING new WHERE f.lane_id = new.lane_id AND f.nonce < $10
     RETURNING f.nonce
 ), /*told*/, audited AS (
     INSERT INTO remedy (lane_id, action, asked_by, reason, details, before_after, state, asked_at, closed_at)
@@ -159,11 +159,12 @@ impl PostgresStore {
         &self,
         holder: &Holder,
         held: Held,
-        to: Nonce,
+        (to, used_below): (Nonce, Nonce),
         audit: &Audit,
     ) -> Result<CursorMoved, StoreError> {
         let (node, incarnation) = (holder.node.as_str(), holder.incarnation.column());
         let (token, to) = (held.token.column(), to.column());
+        let used_below = used_below.column();
         let lease = self.lease_micros();
         let (by, why, details) = (&audit.by, &audit.reason, &audit.details);
         let rows = self
@@ -180,6 +181,7 @@ impl PostgresStore {
                     by,
                     why,
                     details,
+                    &used_below,
                 ],
             )
             .await?;

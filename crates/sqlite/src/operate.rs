@@ -98,7 +98,14 @@ pub(crate) fn move_cursor(
         return Ok(CursorMoved::UnknownLane);
     };
     match to {
-        CursorMove::Raise { holder, held, to } => raise(db, &row, holder, *held, *to, audit),
+        CursorMove::Raise { holder, held, to } => {
+            raise(db, &row, holder, *held, (*to, Nonce::ZERO), audit)
+        }
+        CursorMove::Forget {
+            holder,
+            held,
+            below,
+        } => raise(db, &row, holder, *held, (row.next_nonce, *below), audit),
         CursorMove::Lower { to } => lower(db, &row, *to, audit),
     }
 }
@@ -108,16 +115,16 @@ fn raise(
     row: &LaneRow,
     holder: &Holder,
     held: Held,
-    below: Nonce,
+    (to, used_below): (Nonce, Nonce),
     audit: &Audit,
 ) -> Answer<CursorMoved> {
     if !row.is_led(db, holder, held.token) {
         return Ok(CursorMoved::Fenced);
     }
     let from = row.next_nonce;
-    let to = below.max(from);
+    let to = to.max(from);
     row.gave(db, to, row.lane_seq)?;
-    let dropped = drop_free(db, row.id, below)?;
+    let dropped = drop_free(db, row.id, used_below)?;
     if to > from || !dropped.is_empty() {
         let change = format!("next_nonce={from} -> next_nonce={to}{dropped}");
         record_act(db, row.id, "RAISE_CURSOR", &change, audit)?;

@@ -40,6 +40,19 @@ async fn raise(seat: &Seat, to: u64) -> CursorMoved {
     moved.unwrap()
 }
 
+async fn forget(seat: &Seat, below: u64) -> CursorMoved {
+    let forget = CursorMove::Forget {
+        holder: seat.holder.clone(),
+        held: seat.held,
+        below: nonce(below),
+    };
+    let moved = seat
+        .store
+        .move_cursor(seat.held.lane, &forget, &audit())
+        .await;
+    moved.unwrap()
+}
+
 async fn lower(seat: &Seat, to: u64) -> CursorMoved {
     let lower = CursorMove::Lower { to: nonce(to) };
     let moved = seat
@@ -240,9 +253,9 @@ pub async fn a_leader_raises_its_cursor_and_never_lowers_it(harness: &dyn Harnes
     assert_eq!(a.accept(txs([3])).await, [8]);
 }
 
-/// The chain has used what is below its count: of the free nonces those go, whether or not the cursor
-/// rises, and the others stay.
-pub async fn a_raised_cursor_drops_what_is_free_below_it(harness: &dyn Harness) {
+/// The chain has used what is below its count: of the free nonces those go, and the others stay. The cursor
+/// moves for its own reasons alone: what is only in a pool may never be used.
+pub async fn what_is_free_is_forgotten_below_the_chains_count_alone(harness: &dyn Harness) {
     let bench = Bench::new(harness).await;
     let a = bench.seat("a", lane(1)).await;
     let other = bench.seat_of(&a.holder, lane(2)).await;
@@ -262,22 +275,24 @@ pub async fn a_raised_cursor_drops_what_is_free_below_it(harness: &dyn Harness) 
     let before = bench.dump().await;
     let mut old = a.clone();
     old.held.token = token(9);
-    assert_eq!(raise(&old, 9).await, CursorMoved::Fenced);
+    assert_eq!(forget(&old, 9).await, CursorMoved::Fenced);
     bench.dump().await.assert_same(&before, "an old token");
 
-    assert_eq!(raise(&a, 0).await, now(6, 6));
+    assert_eq!(raise(&a, 3).await, now(6, 6));
+    assert_eq!(forget(&a, 0).await, now(6, 6));
     assert_eq!(free().await, nonces([0, 1, 3, 5]));
     assert_eq!(acts().await, [""; 0], "nothing has happened");
-    assert_eq!(raise(&a, 3).await, now(6, 6));
+    assert_eq!(forget(&a, 3).await, now(6, 6));
     assert_eq!(free().await, nonces([3, 5]), "the cursor stays");
     let first = "next_nonce=6 -> next_nonce=6 dropped=2 (0 1)";
     assert_eq!(acts().await, [first]);
-    assert_eq!(raise(&a, 3).await, now(6, 6));
+    assert_eq!(forget(&a, 3).await, now(6, 6));
     assert_eq!(acts().await, [first], "there is nothing left to drop");
-    assert_eq!(raise(&a, 8).await, now(6, 8));
+    assert_eq!(forget(&a, 8).await, now(6, 6), "it raises nothing");
     assert_eq!(free().await, []);
-    let second = "next_nonce=6 -> next_nonce=8 dropped=2 (3 5)";
+    let second = "next_nonce=6 -> next_nonce=6 dropped=2 (3 5)";
     assert_eq!(acts().await, [second, first]);
+    assert_eq!(raise(&a, 8).await, now(6, 8));
     assert_eq!(other.view().await.free, nonces([0]), "another lane's");
     assert_eq!(a.accept(txs([20])).await, [8]);
     bench.dump().await.assert_sound();
@@ -293,7 +308,7 @@ pub async fn the_audit_of_many_dropped_nonces_is_cut(harness: &dyn Harness) {
     }
     let reconcile = PauseChange::Reconcile { at_least: nonce(1) };
     change(&a, reconcile).await;
-    raise(&a, 102).await;
+    forget(&a, 102).await;
     let of = Acts::Lane(a.held.lane);
     let acts = bench.store.acts(of, None, 10).await.unwrap();
     let changed = acts.into_iter().map(|act| act.before_after.unwrap());

@@ -173,6 +173,7 @@ macro_rules! scenarios {
                 a_wrong_lock_opens_nothing
                 only_a_reservation_can_be_settled
                 a_late_hash_is_recorded_against_a_lost_nonce
+                a_nonce_whose_late_hash_is_known_is_given_to_nobody
                 a_submitted_nonce_is_followed_to_its_use
                 a_used_nonce_can_still_be_named
                 holders_need_no_leader
@@ -232,7 +233,7 @@ macro_rules! scenarios {
                 a_pause_outlives_its_leader
                 reconciling_raises_the_cursor_to_the_chain
                 a_leader_raises_its_cursor_and_never_lowers_it
-                a_raised_cursor_drops_what_is_free_below_it
+                what_is_free_is_forgotten_below_the_chains_count_alone
                 the_audit_of_many_dropped_nonces_is_cut
                 a_cursor_goes_down_only_above_what_is_held
                 gaps_are_nonces_that_nobody_holds

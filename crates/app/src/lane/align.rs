@@ -28,6 +28,29 @@ const ASK_AGAIN: Duration = Duration::from_secs(2);
 pub(crate) struct Aligned {
     at: Duration,
     answer: Answer,
+    latest: Latest,
+}
+
+/// What the chain has in blocks, as far as that matters: what was given back below it is nobody's to give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Latest {
+    /// Nothing was free, and nobody was asked.
+    Unasked,
+    /// There is no answer that all endpoints share and that can be believed.
+    Unknown,
+    /// All below this is used.
+    At(Nonce),
+}
+
+impl Latest {
+    /// Whether a nonce that was given back may be given again, by what is known.
+    fn lets_give(self, free: Nonce) -> bool {
+        match self {
+            Self::Unasked => false,
+            Self::Unknown => true,
+            Self::At(latest) => free >= latest,
+        }
+    }
 }
 
 /// What became of the question.
@@ -90,7 +113,14 @@ impl Worker {
         match self.aligned.get(&held.lane) {
             Some((token, known)) if *token == held.token => {
                 let age = now.saturating_sub(known.at);
+                let memory = self.memory.get(&held.lane);
+                let free = memory.and_then(|memory| memory.free.first());
                 match known.answer {
+                    Answer::Given | Answer::Lacking
+                        if free.is_some_and(|free| !known.latest.lets_give(*free)) =>
+                    {
+                        Standing::Stale
+                    }
                     Answer::Lacking if age >= ASK_AGAIN => Standing::Aging,
                     Answer::Needed if age >= ASK_AGAIN => Standing::Stale,
                     Answer::Needed => Standing::Lost,
@@ -117,12 +147,13 @@ impl Worker {
             let count = chain.count(lane, mode).await;
             // What is only in a pool may never be mined: a free nonce is dropped for a block alone.
             let latest = if has_free {
-                chain.count(lane, CountMode::Latest).await.ok()
+                match chain.count(lane, CountMode::Latest).await {
+                    Ok(latest) if latest.unanimous => Latest::At(latest.highest),
+                    Ok(_) | Err(_) => Latest::Unknown,
+                }
             } else {
-                None
+                Latest::Unasked
             };
-            let latest = latest.filter(|latest| latest.unanimous);
-            let latest = latest.map(|latest| latest.highest);
             node.report(Report::Counted {
                 held,
                 count,
@@ -156,7 +187,7 @@ impl Worker {
         &mut self,
         held: Held,
         count: Result<ChainCount, ChainUnavailable>,
-        latest: Option<Nonce>,
+        latest: Latest,
     ) {
         let mut work = self.parked.remove(&held.lane).flatten();
         let now = self.node.ticks.ticks();
@@ -165,10 +196,11 @@ impl Worker {
         };
         // Under another token someone else may have moved the cursor: ask again.
         let ours = self.node.leases.held(held.lane) == Some(held);
-        if let Some(latest) = latest.filter(|_| ours) {
-            self.drop_free(held, latest).await;
-        }
         if ours {
+            let latest = match latest {
+                Latest::At(at) if !self.drop_free(held, at).await => Latest::Unknown,
+                Latest::At(_) | Latest::Unasked | Latest::Unknown => latest,
+            };
             let aligned = match count {
                 Ok(count) => self.align_one(&mut work, seat.lane, held, count, now).await,
                 Err(error) => {
@@ -182,6 +214,9 @@ impl Worker {
                 if let Some(work) = work.take() {
                     work.tell_all(&failed(&error));
                 }
+            }
+            if let Some((_, known)) = self.aligned.get_mut(&held.lane) {
+                known.latest = latest;
             }
         }
         self.released.extend(work);
@@ -314,7 +349,11 @@ impl Worker {
     }
 
     fn aligned(&mut self, held: Held, cursor: Nonce, now: Duration, answer: Answer) {
-        let known = Aligned { at: now, answer };
+        let known = Aligned {
+            at: now,
+            answer,
+            latest: Latest::Unasked,
+        };
         self.aligned.insert(held.lane, (held.token, known));
         let memory = self.memory.get_mut(&held.lane);
         if let Some(memory) = memory.filter(|memory| memory.token == held.token) {

@@ -4,6 +4,7 @@
 use fencepost_domain::ids::{LaneId, Nonce, TxId};
 use fencepost_domain::rejection::Reply;
 
+use super::align::Latest;
 use crate::lifecycle::fill::Filled;
 use crate::lifecycle::follow::Sight;
 use crate::lifecycle::follow::board::Whose;
@@ -75,8 +76,8 @@ pub(crate) enum Report {
     Counted {
         held: Held,
         count: Result<ChainCount, ChainUnavailable>,
-        /// What is in blocks, where every endpoint says the same and it matters.
-        latest: Option<Nonce>,
+        /// What is in blocks, where that matters.
+        latest: Latest,
     },
 }
 

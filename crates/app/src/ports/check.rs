@@ -95,10 +95,10 @@ pub fn pause(change: PauseChange, by: &Audit) -> Checked {
 pub fn cursor(lane: LaneId, to: &CursorMove, by: &Audit) -> Checked {
     audit(by)?;
     match to {
-        CursorMove::Raise { held, .. } if held.lane != lane => {
+        CursorMove::Raise { held, .. } | CursorMove::Forget { held, .. } if held.lane != lane => {
             refuse("a cursor raised under another lane's token")
         }
-        CursorMove::Raise { .. } | CursorMove::Lower { .. } => Ok(()),
+        CursorMove::Raise { .. } | CursorMove::Forget { .. } | CursorMove::Lower { .. } => Ok(()),
     }
 }
 

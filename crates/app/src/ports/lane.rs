@@ -192,7 +192,8 @@ pub enum PauseChange {
     Pause(PauseReason),
     /// Go on. A hold after a failover stays.
     Resume,
-    /// The hold after a failover ends; the cursor is first raised to what the chain says.
+    /// The hold after a failover ends; the cursor is first raised to what the chain says, and given-back
+    /// nonces below that are free no longer.
     Reconcile {
         /// The chain's count.
         at_least: Nonce,
@@ -230,6 +231,15 @@ pub enum CursorMove {
         held: Held,
         /// To at least this.
         to: Nonce,
+    },
+    /// Nowhere, by the leader: given-back nonces that the chain has used are free no longer.
+    Forget {
+        /// Who.
+        holder: Holder,
+        /// Under which token.
+        held: Held,
+        /// The chain has used all below this.
+        below: Nonce,
     },
     /// Down, by an operator, on a paused lane.
     Lower {

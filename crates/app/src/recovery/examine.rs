@@ -126,18 +126,24 @@ impl Worker {
         }
     }
 
-    /// Nonces that were given back and that the chain has used are nobody's to give.
-    pub(crate) async fn drop_free(&mut self, held: Held, latest: Nonce) {
+    /// Nonces that were given back and that the chain has used are nobody's to give. Returns whether the
+    /// chain's count can be believed.
+    pub(crate) async fn drop_free(&mut self, held: Held, latest: Nonce) -> bool {
         let memory = self.memory.get(&held.lane);
         let lowest = memory.and_then(|memory| memory.free.first());
         if lowest.is_none_or(|lowest| *lowest >= latest) {
-            return;
+            return true;
+        }
+        // What is too far ahead to be believed of the cursor is not believed of these either.
+        let cursor = memory.map_or(latest, |memory| memory.cursor);
+        if latest.get() > cursor.get().saturating_add(self.node.settings.max_jump) {
+            return false;
         }
         self.memory.remove(&held.lane);
-        let cursor = CursorMove::Raise {
+        let cursor = CursorMove::Forget {
             holder: self.node.holder.clone(),
             held,
-            to: latest,
+            below: latest,
         };
         let audit = self.audit("free nonces that the chain has used are dropped");
         match self
@@ -152,6 +158,7 @@ impl Worker {
             }
             Err(error) => self.doubt(held, &error),
         }
+        true
     }
 }
 

@@ -18,6 +18,8 @@ use fencepost_domain::{B256, Bytes, U256};
 #[derive(Default)]
 pub(crate) struct Told {
     pub(crate) count: Mutex<Option<ChainCount>>,
+    /// What is said of the pools, where that is something else.
+    pub(crate) pending: Mutex<Option<ChainCount>>,
     pub(crate) asked: Mutex<u32>,
 }
 
@@ -44,8 +46,12 @@ impl Chain for Told {
         false
     }
 
-    async fn count(&self, _: Lane, _: CountMode) -> Result<ChainCount, ChainUnavailable> {
+    async fn count(&self, _: Lane, mode: CountMode) -> Result<ChainCount, ChainUnavailable> {
         *self.asked.lock().unwrap() += 1;
+        let pending = *self.pending.lock().unwrap();
+        if let Some(pending) = pending.filter(|_| mode == CountMode::Pending) {
+            return Ok(pending);
+        }
         let said = *self.count.lock().unwrap();
         said.map_or_else(silent, Ok)
     }

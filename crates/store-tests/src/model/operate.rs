@@ -59,15 +59,29 @@ impl Whole {
                     return Ok(CursorMoved::Fenced);
                 }
                 self.renew_lease(lane);
-                let row = self.lane_mut(lane);
-                let dropped = drop_free(row, *to);
                 let to = from.max(*to);
-                row.next_nonce = to;
-                if to > from || !dropped.is_empty() {
-                    let change = format!("next_nonce={from} -> next_nonce={to}{dropped}");
+                self.lane_mut(lane).next_nonce = to;
+                if to > from {
+                    let change = format!("next_nonce={from} -> next_nonce={to}");
                     self.audit(lane, "RAISE_CURSOR", audit, change);
                 }
                 Ok(CursorMoved::Now { from, to })
+            }
+            CursorMove::Forget {
+                holder,
+                held,
+                below,
+            } => {
+                if !self.leads(holder, *held) {
+                    return Ok(CursorMoved::Fenced);
+                }
+                self.renew_lease(lane);
+                let dropped = drop_free(self.lane_mut(lane), *below);
+                if !dropped.is_empty() {
+                    let change = format!("next_nonce={from} -> next_nonce={from}{dropped}");
+                    self.audit(lane, "RAISE_CURSOR", audit, change);
+                }
+                Ok(CursorMoved::Now { from, to: from })
             }
             CursorMove::Lower { to } => {
                 if row.paused.is_none() {

@@ -131,6 +131,11 @@ pub(super) enum Op {
         lane: usize,
         to: u64,
     },
+    Forget {
+        who: Who,
+        lane: usize,
+        below: u64,
+    },
     Lower {
         lane: usize,
         to: u64,
@@ -228,6 +233,8 @@ fn operating() -> impl Strategy<Value = Op> {
             .prop_map(|(lane, change, at_least)| Op::Pause { lane, change, at_least }),
         1 => (who(), lane.clone(), 0..8_u64)
             .prop_map(|(who, lane, to)| Op::Raise { who, lane, to }),
+        1 => (who(), lane.clone(), 0..8_u64)
+            .prop_map(|(who, lane, below)| Op::Forget { who, lane, below }),
         1 => (lane, 0..8_u64).prop_map(|(lane, to)| Op::Lower { lane, to }),
     ]
 }

@@ -52,6 +52,7 @@ pub(super) enum Accept {
 pub(super) enum Operate {
     Pause(PauseChange),
     Raise(Holder, Token, Nonce),
+    Forget(Holder, Token, Nonce),
     Lower(Nonce),
 }
 
@@ -278,6 +279,14 @@ impl<'h> Side<'h> {
                     token: *token,
                 },
                 to: *to,
+            },
+            Operate::Forget(holder, token, below) => CursorMove::Forget {
+                holder: holder.clone(),
+                held: Held {
+                    lane,
+                    token: *token,
+                },
+                below: *below,
             },
             Operate::Lower(to) => CursorMove::Lower { to: *to },
         };

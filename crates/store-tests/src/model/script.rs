@@ -116,7 +116,7 @@ impl Script {
                 remedy,
                 action,
             } => self.decide(*who, *slip, *remedy, *action, model).await?,
-            Op::Pause { .. } | Op::Raise { .. } | Op::Lower { .. } => {
+            Op::Pause { .. } | Op::Raise { .. } | Op::Forget { .. } | Op::Lower { .. } => {
                 self.operate(op, model).await?
             }
         })

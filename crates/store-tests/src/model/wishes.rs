@@ -111,6 +111,9 @@ impl Script {
             } else if let Op::Raise { who, lane, to } = op {
                 let (holder, token) = self.actor(*who, *lane, model).await;
                 Call::Operate(*lane, Operate::Raise(holder, token, nonce(*to)))
+            } else if let Op::Forget { who, lane, below } = op {
+                let (holder, token) = self.actor(*who, *lane, model).await;
+                Call::Operate(*lane, Operate::Forget(holder, token, nonce(*below)))
             } else if let Op::Lower { lane, to } = op {
                 Call::Operate(*lane, Operate::Lower(nonce(*to)))
             } else {
