@@ -2,6 +2,8 @@
 //! told to and now and then; what they name is followed like our own. A nonce whose time is over is given
 //! back only when every endpoint says that it is unused.
 
+pub(crate) mod vouch;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;

@@ -11,4 +11,5 @@ mod blocks;
 mod tip;
 mod receipt;
 mod receipts;
+mod sender;
 mod reason;

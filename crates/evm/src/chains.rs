@@ -127,6 +127,16 @@ impl Chain for Chains {
         Ok(self.of(lane.chain)?.consumer(lane.signer, nonce).await?)
     }
 
+    async fn is_of(
+        &self,
+        lane: Lane,
+        nonce: Nonce,
+        hash: B256,
+    ) -> Result<Option<bool>, ChainUnavailable> {
+        let chain = self.of(lane.chain)?;
+        Ok(chain.is_of(lane.signer, nonce, hash).await?)
+    }
+
     async fn balance(&self, lane: Lane) -> Result<U256, ChainUnavailable> {
         Ok(self.of(lane.chain)?.balance(lane.signer).await?)
     }

@@ -38,6 +38,7 @@ pub(crate) enum Purpose {
     Reason,
     Count,
     Consumer,
+    Sender,
     Balance,
     Quote,
     Estimate,
@@ -46,7 +47,7 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 14] = [
         Self::Handshake,
         Self::Head,
         Self::Tip,
@@ -55,6 +56,7 @@ impl Purpose {
         Self::Reason,
         Self::Count,
         Self::Consumer,
+        Self::Sender,
         Self::Balance,
         Self::Quote,
         Self::Estimate,
@@ -72,6 +74,7 @@ impl Purpose {
             Self::Reason => "reason",
             Self::Count => "count",
             Self::Consumer => "consumer",
+            Self::Sender => "sender",
             Self::Balance => "balance",
             Self::Quote => "quote",
             Self::Estimate => "estimate",

@@ -47,6 +47,8 @@ pub(crate) struct Entry {
     pub(crate) since: Duration,
     /// What seems to have used its nonce, and is not ours.
     pub(crate) taken: Option<Taken>,
+    /// Whether the hash that its holder has named is this nonce's.
+    pub(crate) vouch: Vouch,
     /// No policy is asked about it before this.
     pub(crate) consulted_until: Duration,
 }
@@ -58,6 +60,17 @@ pub(crate) struct Taken {
     pub(crate) by: Consumer,
     /// It was seen more than once.
     pub(crate) sure: bool,
+}
+
+/// What the chain says of a hash that a holder has named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Vouch {
+    /// Nothing yet.
+    Unasked,
+    /// It is being asked.
+    Asking,
+    /// It is the nonce's.
+    Given,
 }
 
 /// Bytes that were stored.
@@ -99,6 +112,7 @@ impl Entry {
             since,
             unsigned_for: None,
             taken: None,
+            vouch: Vouch::Unasked,
             consulted_until: Duration::ZERO,
             tx: record.tx,
             version: record.version,

@@ -11,6 +11,7 @@ use crate::lifecycle::follow::board::Whose;
 use crate::ports::{ChainUnavailable, Decided, Held, LaneMoved, Move, Receipt, StoreError};
 use crate::recovery::consult::Opened;
 use crate::recovery::examine::Findings;
+use crate::reservation::vouch::Named;
 use crate::reservation::{Counted, Due};
 use fencepost_domain::nonce::ChainCount;
 
@@ -66,6 +67,12 @@ pub(crate) enum Report {
         due: Vec<Due>,
         counts: Result<Counted, ChainUnavailable>,
     },
+    /// A hash that a holder has named is in a block, and is the nonce's or not.
+    Vouched {
+        held: Held,
+        named: Named,
+        answer: Result<Option<bool>, ChainUnavailable>,
+    },
     /// Moves that the feed tells were written, or not.
     Ended {
         held: Held,
@@ -116,6 +123,7 @@ impl Report {
             | Self::Asked { held, .. }
             | Self::Ended { held, .. }
             | Self::Counted { held, .. }
+            | Self::Vouched { held, .. }
             | Self::Examined { held, .. }
             | Self::Consulted { held, .. }
             | Self::Advised { held, .. }

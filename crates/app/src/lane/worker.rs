@@ -286,6 +286,11 @@ impl Worker {
                 self.ended(held, moves, answer);
                 self.retell().await;
             }
+            Report::Vouched {
+                held,
+                named,
+                answer,
+            } => self.vouched(held, named, answer).await,
             Report::Counted {
                 held,
                 count,

@@ -3,17 +3,19 @@
 
 use std::sync::Arc;
 
-use fencepost_domain::B256;
 use fencepost_domain::ids::{LaneId, Nonce};
 use fencepost_domain::state::{Block, Inclusion};
 use fencepost_domain::transition::{Input, Refusal};
+use fencepost_domain::{B256, attempt};
 
 use super::follow::board::{Hit, Whose};
 use crate::causes::Causes;
+use crate::lane::entry::Vouch;
 use crate::lane::moves::Then;
 use crate::lane::report::Report;
 use crate::lane::worker::Worker;
 use crate::ports::{ChainUnavailable, Held, Receipt};
+use crate::reservation::vouch::Named;
 
 /// How many transactions of a lane are asked for in one go.
 const BATCH: usize = 64;
@@ -33,6 +35,14 @@ impl Worker {
         let Some(known) = entry.attempt(receipt.hash) else {
             return;
         };
+        if known.kind == attempt::Kind::External && entry.vouch != Vouch::Given {
+            let named = Named {
+                whose,
+                receipt,
+                seen,
+            };
+            return self.vouch(named);
+        }
         let at = Inclusion {
             block: receipt.block,
             hash: receipt.hash,

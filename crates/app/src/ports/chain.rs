@@ -132,6 +132,15 @@ pub trait Chain: Send + Sync {
         nonce: Nonce,
     ) -> Result<Option<Consumer>, ChainUnavailable>;
 
+    /// Whether a transaction is the lane's signer's with this nonce, as one endpoint says; none where it does
+    /// not know the transaction.
+    async fn is_of(
+        &self,
+        lane: Lane,
+        nonce: Nonce,
+        hash: B256,
+    ) -> Result<Option<bool>, ChainUnavailable>;
+
     /// How much the lane's signer has, in wei, as one endpoint says.
     async fn balance(&self, lane: Lane) -> Result<U256, ChainUnavailable>;
 

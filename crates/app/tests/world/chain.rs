@@ -60,6 +60,10 @@ impl Chain for Told {
         Ok(None)
     }
 
+    async fn is_of(&self, _: Lane, _: Nonce, _: B256) -> Result<Option<bool>, ChainUnavailable> {
+        silent()
+    }
+
     async fn balance(&self, _: Lane) -> Result<U256, ChainUnavailable> {
         Ok(U256::ZERO)
     }

@@ -224,3 +224,29 @@ async fn a_loan_never_waits_in_a_queue() {
         .await;
     assert_eq!(rows.unwrap().len(), 1);
 }
+
+/// Whatever is mined under the hash that its holder named, a nonce is used only by a transaction that has it.
+#[tokio::test(start_paused = true)]
+async fn a_hash_that_is_not_of_the_nonce_does_not_end_its_reservation() {
+    let life = Life::new(2, 2).await;
+    let node = life.world.node("a").await;
+    let (lane, other) = (life.lanes[0], life.lanes[1]);
+    let lent = lend(&node, lane, 600).await;
+    let last = accepted(node.ask(lane, capped(100)).await);
+    let wrong = life.foreign(other, 0).await;
+    submitted(&node, lane, &lent, wrong).await;
+    seconds(60).await;
+    assert_eq!(life.words(&lent).await, "SUBMITTED");
+    let mined = life.world.record(lent.tx).await.state.inclusion();
+    assert_eq!(mined, None, "that is another's");
+    // A new leader reads it anew, and believes it no more.
+    node.kill();
+    let heir = life.world.node("b").await;
+    seconds(60).await;
+    assert_eq!(life.words(&lent).await, "SUBMITTED");
+    life.foreign(lane, 0).await;
+    life.until_ended().await;
+    assert_eq!(life.words(&lent).await, "USED");
+    assert_eq!(life.words(&last).await, "CONFIRMED");
+    drop(heir);
+}

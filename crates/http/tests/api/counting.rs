@@ -74,6 +74,10 @@ impl Chain for Counting {
         away()
     }
 
+    async fn is_of(&self, _: Lane, _: Nonce, _: B256) -> Result<Option<bool>, ChainUnavailable> {
+        away()
+    }
+
     async fn balance(&self, _: Lane) -> Result<U256, ChainUnavailable> {
         away()
     }

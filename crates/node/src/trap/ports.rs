@@ -89,6 +89,15 @@ impl Chain for Trapped<Arc<dyn Chain>> {
         self.0.consumer(lane, nonce).await
     }
 
+    async fn is_of(
+        &self,
+        lane: Lane,
+        nonce: Nonce,
+        hash: B256,
+    ) -> Result<Option<bool>, ChainUnavailable> {
+        self.0.is_of(lane, nonce, hash).await
+    }
+
     async fn balance(&self, lane: Lane) -> Result<U256, ChainUnavailable> {
         self.0.balance(lane).await
     }
