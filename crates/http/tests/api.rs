@@ -28,6 +28,7 @@ mod api {
     mod description;
     mod fuzz;
     mod forwarding;
+    mod elsewhere;
     mod nudging;
     mod serving;
     mod warnings;
