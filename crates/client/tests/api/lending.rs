@@ -6,7 +6,9 @@ use alloy_primitives::{Address, B256};
 use fencepost_client::{
     Client, Code, Lent, Loan, LockToken, NewReservation, NonceError, State, WithNonceError,
 };
+use fencepost_domain::state::Execution;
 
+use super::chain_steps::hash;
 use super::world::{ALICE, World, payment};
 
 const HASH: B256 = B256::repeat_byte(0xaa);
@@ -62,6 +64,33 @@ async fn a_nonce_that_was_not_used_is_given_to_the_next() {
     let run = async |_: Lent| -> Spoken { panic!("it is someone else's") };
     let error = client.with_nonce(ALICE, &named, run).await.unwrap_err();
     assert!(matches!(error, WithNonceError::Ended { .. }), "{error}");
+}
+
+/// The nonce is used, and by a stranger: what the holder wanted has not happened.
+#[tokio::test]
+async fn a_lent_nonce_that_a_stranger_has_used_has_not_ended_as_asked() {
+    let world = World::new().await;
+    let client = world.client();
+    let lent = client.reserve(&NewReservation::new(ALICE)).await.unwrap();
+    world.used_by(lent.reservation_id, hash(0xee)).await;
+    let ended = client.transaction(lent.reservation_id).await.unwrap();
+    assert!(ended.is_final() && !ended.has_succeeded(), "{ended:?}");
+}
+
+#[tokio::test]
+async fn what_a_holder_has_sent_ends_as_asked_only_if_it_was_executed() {
+    for execution in [Execution::Success, Execution::Reverted] {
+        let world = World::new().await;
+        let client = world.client();
+        let run = async |_: Lent| -> Spoken { Ok(HASH) };
+        let spent = client.with_nonce(ALICE, &Loan::default(), run).await;
+        let id = spent.unwrap().reservation.reservation_id;
+        world.used(id, 0xaa, execution).await;
+        let ended = client.transaction(id).await.unwrap();
+        assert_eq!(ended.state, State::Used);
+        let succeeded = execution == Execution::Success;
+        assert_eq!(ended.has_succeeded(), succeeded, "{ended:?}");
+    }
 }
 
 #[tokio::test]
