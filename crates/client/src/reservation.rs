@@ -170,7 +170,8 @@ impl Client {
     }
 
     /// Lends several nonces at once, up to 100, all or none. Tried again under the same request id. Where only some
-    /// could be lent they are given back and the id is used up: `idempotency_conflict` then says to take another.
+    /// could be lent the outcome is unknown, and asking again completes them; where they never can be, those are
+    /// given back and the id is used up: `idempotency_conflict` then says to take another.
     pub async fn reserve_many(
         &self,
         reservation: &NewReservation,

@@ -38,7 +38,9 @@ impl Client {
     ///
     /// - `Ok(hash)`: the hash is named, and the nodes follow it on chain. Naming is tried again until it is
     ///   answered; if that cannot be, [`WithNonceError::Untold`] has all that is needed to do it later.
-    /// - [`NonceError::Permanent`]: nothing was sent; the nonce is given back, and the error returned.
+    /// - [`NonceError::Permanent`]: nothing was sent; the nonce is given back, and the error returned. Where an
+    ///   earlier run was retryable, or an earlier call under the same request id was lent the nonce, something may
+    ///   have been: then it is left to expire ([`WithNonceError::LeftToExpire`]).
     /// - [`NonceError::Retryable`]: the nonce is kept, and after a pause the closure is run again with the same
     ///   one, as often as the [`Loan`] says. The reservation is extended when less than half of it is left.
     ///
@@ -88,7 +90,10 @@ impl Client {
             let running = run(lent.clone());
             let error = match timeout(lent.remaining(), running).await {
                 Ok(Ok(hash)) => return self.name(lent, hash).await,
-                Ok(Err(NonceError::Permanent(error))) => return self.give_back(lent, error).await,
+                Ok(Err(NonceError::Permanent(error))) => {
+                    let is_unsent = last.is_none() && !lent.was_known;
+                    return Err(self.given_up(lent, error, is_unsent).await);
+                }
                 Ok(Err(NonceError::Retryable(error))) => error,
                 Err(_) => {
                     let lent = Box::new(lent);
@@ -129,9 +134,14 @@ impl Client {
             return Err(WithNonceError::Ended { reservation });
         }
         // An id of the caller's may name a reservation that is older than this call, and nobody here knows by how
-        // much: it has no term until it is extended.
-        let term = (!(was_known && loan.is_named())).then_some(term);
-        let lent = lent(&wanted, reservation).map(|lent| Lent { term, ..lent });
+        // much: it has no term until it is extended. Under an id of this call's own only a lost answer is known.
+        let was_known = was_known && loan.is_named();
+        let term = (!was_known).then_some(term);
+        let lent = lent(&wanted, reservation).map(|lent| Lent {
+            was_known,
+            term,
+            ..lent
+        });
         match lent {
             Some(lent) => Ok(Borrowed::Lent(lent)),
             None => Err(not_lent(
@@ -194,14 +204,19 @@ impl Client {
         }
     }
 
-    /// Gives a nonce back with which nothing was sent.
-    async fn give_back<E>(&self, lent: Lent, error: E) -> Result<Spent, WithNonceError<E>> {
+    /// Gives a nonce back, but only if it is certain that nothing was sent with it: a closure knows that of its
+    /// own run, and of no other.
+    async fn given_up<E>(&self, lent: Lent, error: E, is_unsent: bool) -> WithNonceError<E> {
+        if !is_unsent {
+            let lent = Box::new(lent);
+            return WithNonceError::LeftToExpire { error, lent };
+        }
         let returned = self.recycle(lent.reservation_id, &lent.lock_token).await;
-        Err(WithNonceError::GivenUp {
+        WithNonceError::GivenUp {
             error,
             lent: Box::new(lent),
             unreturned: returned.err(),
-        })
+        }
     }
 }
 
@@ -216,6 +231,7 @@ fn lent(wanted: &NewReservation, reservation: Reservation) -> Option<Lent> {
         lock_token: reservation.lock_token?,
         expires_at: reservation.expires_at,
         run: 0,
+        was_known: false,
         term: None,
     })
 }

@@ -66,6 +66,64 @@ async fn a_nonce_that_was_not_used_is_given_to_the_next() {
     assert!(matches!(error, WithNonceError::Ended { .. }), "{error}");
 }
 
+/// The process before this one may have sent and died. Its successor cannot know, and fails before it sends: that
+/// proves nothing about the earlier process.
+#[tokio::test]
+async fn a_nonce_that_an_earlier_process_may_have_used_is_not_given_back() {
+    let world = World::new().await;
+    let client = world.client();
+    let named = Loan::default().named("invoice-7");
+    let (running, mut runs) = tokio::sync::mpsc::channel(1);
+    let before = tokio::spawn({
+        let (client, named) = (client.clone(), named.clone());
+        async move {
+            let run = async |lent: Lent| -> Spoken {
+                assert!(!lent.was_known);
+                // The bytes leave here, and then the process is killed.
+                running.send(()).await.unwrap();
+                std::future::pending().await
+            };
+            client.with_nonce(ALICE, &named, run).await.is_ok()
+        }
+    });
+    runs.recv().await.unwrap();
+    before.abort();
+    assert!(before.await.unwrap_err().is_cancelled());
+    let after = async |lent: Lent| -> Spoken {
+        assert!((lent.run, lent.was_known) == (1, true), "{lent:?}");
+        Err(NonceError::Permanent("the key cannot be read"))
+    };
+    let error = client.with_nonce(ALICE, &named, after).await.unwrap_err();
+    let WithNonceError::LeftToExpire { error, lent } = error else {
+        panic!("{error}");
+    };
+    assert_eq!((error, lent.nonce), ("the key cannot be read", 0));
+    assert_eq!(next_nonce(&client, ALICE).await, (1, vec![]));
+    let told = client.reservation(lent.reservation_id).await.unwrap();
+    assert_eq!(told.state, State::Reserved);
+}
+
+/// A run said that it may have sent. What a later run says of itself does not undo that.
+#[tokio::test]
+async fn a_nonce_whose_bytes_may_be_out_is_not_given_back() {
+    let world = World::new().await;
+    let client = world.client();
+    let run = async |lent: Lent| -> Spoken {
+        if lent.run == 1 {
+            Err(NonceError::Retryable("no answer from the chain's node"))
+        } else {
+            Err(NonceError::Permanent("insufficient funds"))
+        }
+    };
+    let told = client.with_nonce(ALICE, &Loan::default(), run).await;
+    let error = told.unwrap_err();
+    assert!(
+        error.to_string().ends_with("is left to expire") && error.lent().is_some(),
+        "{error}"
+    );
+    assert_eq!(next_nonce(&client, ALICE).await, (1, vec![]));
+}
+
 /// The nonce is used, and by a stranger: what the holder wanted has not happened.
 #[tokio::test]
 async fn a_lent_nonce_that_a_stranger_has_used_has_not_ended_as_asked() {

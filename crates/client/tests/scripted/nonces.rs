@@ -164,6 +164,31 @@ async fn a_nonce_that_cannot_be_given_back_is_left_to_expire() {
     assert!(unreturned.unwrap().is_retryable());
 }
 
+/// Only a nonce that is new to this call, and with which no run may have sent, is certainly unused.
+#[tokio::test]
+async fn a_nonce_that_may_have_been_used_before_is_not_given_back() {
+    let again = Err(NonceError::Retryable("timeout"));
+    let gone = Err(NonceError::Permanent("no funds"));
+    let known = but("reserve", || Step::Say(200, reservation("RESERVED", None)));
+    let server = Server::start(known).await;
+    // Under an id of the call's own, a known one is its own, whose answer was lost.
+    let (result, _) = saying(&server.client(), &loan(), &[gone]).await;
+    assert!(matches!(
+        result.unwrap_err(),
+        WithNonceError::GivenUp { .. }
+    ));
+    assert_eq!(verbs(&server), ["reserve", "recycle"]);
+    for (loan, says) in [(loan().named("n"), [gone, gone]), (loan(), [again, gone])] {
+        let before = server.count();
+        let (result, _) = saying(&server.client(), &loan, &says).await;
+        let WithNonceError::LeftToExpire { error, lent } = result.unwrap_err() else {
+            panic!("another failure");
+        };
+        assert_eq!((error, lent.nonce), ("no funds", 7));
+        assert!(!verbs(&server)[before..].contains(&"recycle".to_owned()));
+    }
+}
+
 #[tokio::test]
 async fn a_passing_error_runs_the_closure_again_with_the_same_nonce() {
     let server = Server::start(good).await;
