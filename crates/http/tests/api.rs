@@ -13,6 +13,7 @@ mod api {
     mod reserving;
     mod several;
     mod holders;
+    mod used;
     mod remedies;
     mod acts;
     mod reconciling;

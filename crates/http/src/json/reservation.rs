@@ -1,12 +1,12 @@
 //! Nonces that are lent: what their holders send, and what they get.
 
 use fencepost_app::ports::Record;
-use fencepost_domain::state::{State, Used};
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::scalar::{AddressText, Eip55, Hash, Moment, WordText};
+use super::transaction::shown_hash;
 use super::words;
 use crate::chains::Chains;
 use crate::given::{Extras, Given, Text, Whole, object};
@@ -140,20 +140,6 @@ impl Reservation {
         let state = &record.state;
         let terms = record.reservation?;
         let nonce = state.nonce().or(state.gave_back())?;
-        let used_by = match state {
-            // Its holder named another hash, or none.
-            State::Used(Used { foreign, .. }) => *foreign,
-            State::Queued(_)
-            | State::Allocated(_)
-            | State::Tracking(_)
-            | State::Confirmed(_)
-            | State::Failed(_)
-            | State::Stuck(_)
-            | State::Reserved(_)
-            | State::Submitted(_)
-            | State::Recyclable(_) => None,
-        };
-        let mined = state.inclusion().map(|at| at.hash).or(used_by);
         Some(Self {
             reservation_id: record.tx.0,
             signer: Eip55(record.lane.signer),
@@ -162,7 +148,7 @@ impl Reservation {
             nonce: nonce.get(),
             lock_token: Some(terms.lock.0),
             state: state.name().word(),
-            tx_hash: mined.or(state.hash()).map(Hash),
+            tx_hash: shown_hash(state).map(Hash),
             expires_at: Moment(terms.expires_at),
         })
     }
