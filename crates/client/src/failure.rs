@@ -33,9 +33,22 @@ pub enum WithNonceError<E> {
         #[source]
         source: Error,
     },
-    /// The request id belongs to a reservation that has ended without a hash of its own. The closure was not run.
+    /// The request id belongs to a reservation that has ended without its holder having named anything: it was given
+    /// back, or its nonce was used by `reservation.tx_hash`, which nobody has named. The closure was not run. Unless
+    /// that transaction is yours, nothing of this request was executed.
     #[error("the request id belongs to a reservation that is {}", reservation.state)]
     Ended {
+        /// The reservation.
+        reservation: Box<Reservation>,
+    },
+    /// The nonce is used for good by another transaction than the one that was named, in this call or in an earlier
+    /// one under the same request id: by `reservation.tx_hash`. What was named will never be executed. If you
+    /// replaced it yourself, all is well; if not, someone else uses the signer, and nothing of this request has
+    /// happened. A person should look.
+    #[error("it was sent as {named}, but the nonce was used by another transaction")]
+    UsedByAnother {
+        /// What was named.
+        named: B256,
         /// The reservation.
         reservation: Box<Reservation>,
     },
@@ -115,11 +128,11 @@ pub enum WithNonceError<E> {
 }
 
 impl<E> WithNonceError<E> {
-    /// The nonce that was lent, if one was.
+    /// The nonce that was lent, if one was and it is not known to be used.
     #[must_use]
     pub fn lent(&self) -> Option<&Lent> {
         match self {
-            Self::NotLent { .. } | Self::Ended { .. } => None,
+            Self::NotLent { .. } | Self::Ended { .. } | Self::UsedByAnother { .. } => None,
             Self::GivenUp { lent, .. }
             | Self::LeftToExpire { lent, .. }
             | Self::Exhausted { lent, .. }

@@ -15,7 +15,7 @@ use crate::reservation::{NewReservation, Reservation};
 use crate::retry::jittered;
 use crate::transaction::State;
 
-/// A nonce that was used.
+/// A nonce with which something was sent, and named. What becomes of it is for [`Client::wait`] to tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Spent {
@@ -23,7 +23,7 @@ pub struct Spent {
     pub hash: B256,
     /// The reservation. `client.wait(reservation.reservation_id, …)` follows it on chain.
     pub reservation: Reservation,
-    /// An earlier call under the same request id has done it; the closure was not run.
+    /// An earlier call under the same request id has named it; the closure was not run.
     pub was_known: bool,
 }
 
@@ -122,12 +122,9 @@ impl Client {
         let reservation: Reservation = answer.read(effect).map_err(not_lent)?;
         let was_known = answer.status == 200;
         let is_sent = reservation.state == State::Submitted || reservation.state == State::Used;
-        if let Some(hash) = reservation.tx_hash.filter(|_| is_sent) {
-            return Ok(Borrowed::Spent(Spent {
-                hash,
-                reservation,
-                was_known,
-            }));
+        // That the nonce is used does not mean that it was used for this: only what was named is.
+        if let Some(named) = reservation.named_hash.filter(|_| is_sent) {
+            return spent(named, reservation, was_known).map(Borrowed::Spent);
         }
         if reservation.state != State::Reserved {
             let reservation = Box::new(reservation);
@@ -188,11 +185,7 @@ impl Client {
     async fn name<E>(&self, lent: Lent, hash: B256) -> Result<Spent, WithNonceError<E>> {
         let told = self.submitted(lent.reservation_id, &lent.lock_token, hash);
         match told.await {
-            Ok(reservation) => Ok(Spent {
-                hash,
-                reservation,
-                was_known: false,
-            }),
+            Ok(reservation) => spent(hash, reservation, false),
             Err(error) => Err(match lost(&lent, Some(hash), error, &[Code::LockLost]) {
                 Ok(lost) => lost,
                 Err(source) => WithNonceError::Untold {
@@ -218,6 +211,25 @@ impl Client {
             unreturned: returned.err(),
         }
     }
+}
+
+/// A reservation whose holder has named this, unless something else is known to have used its nonce.
+fn spent<E>(
+    hash: B256,
+    reservation: Reservation,
+    was_known: bool,
+) -> Result<Spent, WithNonceError<E>> {
+    if reservation.is_used_by_another_than(hash) {
+        return Err(WithNonceError::UsedByAnother {
+            named: hash,
+            reservation: Box::new(reservation),
+        });
+    }
+    Ok(Spent {
+        hash,
+        reservation,
+        was_known,
+    })
 }
 
 /// What is needed of a reservation to use it.

@@ -124,6 +124,37 @@ async fn a_nonce_whose_bytes_may_be_out_is_not_given_back() {
     assert_eq!(next_nonce(&client, ALICE).await, (1, vec![]));
 }
 
+/// The process died before it sent; another system has used the nonce. Nothing of this invoice was ever sent, so a
+/// repeated call must not say that it was.
+#[tokio::test]
+async fn a_nonce_that_a_stranger_has_used_is_not_told_as_sent() {
+    let world = World::new().await;
+    let client = world.client();
+    let wanted = NewReservation::new(ALICE).named("invoice-7");
+    let lent = client.reserve(&wanted).await.unwrap();
+    world.used_by(lent.reservation_id, hash(0xee)).await;
+    let named = Loan::default().named("invoice-7");
+    let run = async |_: Lent| -> Spoken { panic!("the nonce is used") };
+    let error = client.with_nonce(ALICE, &named, run).await.unwrap_err();
+    let WithNonceError::Ended { reservation } = error else {
+        panic!("{error}");
+    };
+    assert_eq!(
+        (reservation.tx_hash, reservation.named_hash),
+        (Some(hash(0xee)), None)
+    );
+    // Once the holder has named what it had sent, it is known that this is not what has used the nonce.
+    let lock = lent.lock_token.unwrap();
+    let told = client.submitted(lent.reservation_id, &lock, HASH).await;
+    assert_eq!(told.unwrap().named_hash, Some(HASH));
+    let run = async |_: Lent| -> Spoken { panic!("the nonce is used") };
+    let error = client.with_nonce(ALICE, &named, run).await.unwrap_err();
+    let WithNonceError::UsedByAnother { named, reservation } = error else {
+        panic!("{error}");
+    };
+    assert_eq!((named, reservation.tx_hash), (HASH, Some(hash(0xee))));
+}
+
 /// The nonce is used, and by a stranger: what the holder wanted has not happened.
 #[tokio::test]
 async fn a_lent_nonce_that_a_stranger_has_used_has_not_ended_as_asked() {
@@ -146,6 +177,8 @@ async fn what_a_holder_has_sent_ends_as_asked_only_if_it_was_executed() {
         world.used(id, 0xaa, execution).await;
         let ended = client.transaction(id).await.unwrap();
         assert_eq!(ended.state, State::Used);
+        let told = client.reservation(id).await.unwrap();
+        assert_eq!((told.tx_hash, told.named_hash), (Some(HASH), Some(HASH)));
         let succeeded = execution == Execution::Success;
         assert_eq!(ended.has_succeeded(), succeeded, "{ended:?}");
     }

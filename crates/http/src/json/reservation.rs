@@ -127,9 +127,12 @@ pub(crate) struct Reservation {
     /// RESERVED, then SUBMITTED and USED, or RECYCLABLE when it was given back
     #[schema(schema_with = words::reservation, required = true)]
     state: &'static str,
-    /// What its holder says it has sent; once it is in a block, what is there
+    /// What its holder says it has sent; once something has used the nonce, what that is
     #[schema(required = true)]
     tx_hash: Option<Hash>,
+    /// What its holder says it has sent, whatever has used the nonce; none where it has said nothing
+    #[schema(required = true)]
+    named_hash: Option<Hash>,
     /// Until when nobody else is given the nonce, unless something was sent
     expires_at: Moment,
 }
@@ -149,6 +152,8 @@ impl Reservation {
             lock_token: Some(terms.lock.0),
             state: state.name().word(),
             tx_hash: shown_hash(state).map(Hash),
+            // Only a holder gives a reservation a hash.
+            named_hash: state.hash().map(Hash),
             expires_at: Moment(terms.expires_at),
         })
     }

@@ -36,6 +36,7 @@ async fn a_holder_names_what_it_sent_once_and_for_all() {
     let lent = reserved(&server, &json!({})).await;
     let expected = with(&lent, "state", json!("SUBMITTED"));
     let expected = with(&expected, "txHash", json!(hash(1).to_string()));
+    let expected = with(&expected, "namedHash", json!(hash(1).to_string()));
     for _ in 0..2 {
         let reply = say(&server, &lent, "submitted", sent(1)).await;
         assert_eq!((reply.status, reply.json()), (200, expected.clone()));

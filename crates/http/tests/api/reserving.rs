@@ -36,7 +36,7 @@ async fn a_reservation_is_told_whole_and_takes_a_nonce_like_any_other() {
     let expected = json!({
         "reservationId": told["reservationId"], "signer": ALICE, "chain": "main", "requestId": null,
         "nonce": 1, "lockToken": told["lockToken"], "state": "RESERVED", "txHash": null,
-        "expiresAt": told["expiresAt"],
+        "namedHash": null, "expiresAt": told["expiresAt"],
     });
     assert_eq!(told, expected);
     let until: jiff::Timestamp = told["expiresAt"].as_str().unwrap().parse().unwrap();
