@@ -48,7 +48,7 @@ pub use remedy::{
     Act, Action, Acts, AskedRemedy, ClaimedRemedies, ClaimedRemedy, Decided, Decision, NewRemedy,
     Progress, RemedyId,
 };
-pub use reservation::{Settle, SettleAct, Settled};
+pub use reservation::{LATE_HASHES_MAX, Settle, SettleAct, Settled};
 pub use signer::{Signed, Signer, Unsignable};
 pub use watched::{Watched, Watcher};
 

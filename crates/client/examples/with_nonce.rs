@@ -83,8 +83,9 @@ enum Sent {
     Unclear(String),
 }
 
-/// Texts by which nodes refuse for certain.
-const REFUSALS: [&str; 3] = ["insufficient funds", "intrinsic gas too low", "underpriced"];
+/// Texts by which nodes refuse for certain. "replacement transaction underpriced" is none of them: a pool has a
+/// transaction with this nonce, and it may be ours.
+const REFUSALS: [&str; 2] = ["insufficient funds", "intrinsic gas too low"];
 
 /// A node of the chain.
 struct Rpc {

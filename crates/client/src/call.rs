@@ -22,7 +22,7 @@ pub(crate) enum Effect {
     Read,
     /// Doing it twice is the same as doing it once: it has a request id, or says how things shall be.
     Idempotent,
-    /// Done twice it may be done twice.
+    /// Done twice it may be done twice, or undo what someone else did between the two.
     Unnamed,
 }
 

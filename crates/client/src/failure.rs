@@ -12,7 +12,8 @@ use crate::reservation::Reservation;
 pub enum NonceError<E> {
     /// It is given up, and **nothing was sent** with this nonce, in this run or an earlier one, not even perhaps:
     /// the nonce is given back, and someone else is given it next. After an error that leaves open whether a
-    /// node of the chain has the bytes, this is the wrong one.
+    /// node of the chain has the bytes, this is the wrong one. Where an earlier run was retryable, or the nonce was
+    /// lent to an earlier call ([`Lent::was_known`]), nobody can know that, and the nonce is left to expire.
     Permanent(E),
     /// It may go well the next time, or the bytes may have been sent: the nonce is kept, and the closure is run
     /// again with it. It should send the same bytes, not others.
@@ -32,9 +33,22 @@ pub enum WithNonceError<E> {
         #[source]
         source: Error,
     },
-    /// The request id belongs to a reservation that has ended without a hash of its own. The closure was not run.
+    /// The request id belongs to a reservation that has ended without its holder having named anything: it was given
+    /// back, or its nonce was used by `reservation.tx_hash`, which nobody has named. The closure was not run. Unless
+    /// that transaction is yours, nothing of this request was executed.
     #[error("the request id belongs to a reservation that is {}", reservation.state)]
     Ended {
+        /// The reservation.
+        reservation: Box<Reservation>,
+    },
+    /// The nonce is used for good by another transaction than the one that was named, in this call or in an earlier
+    /// one under the same request id: by `reservation.tx_hash`. What was named will never be executed. If you
+    /// replaced it yourself, all is well; if not, someone else uses the signer, and nothing of this request has
+    /// happened. A person should look.
+    #[error("it was sent as {named}, but the nonce was used by another transaction")]
+    UsedByAnother {
+        /// What was named.
+        named: B256,
         /// The reservation.
         reservation: Box<Reservation>,
     },
@@ -47,6 +61,17 @@ pub enum WithNonceError<E> {
         lent: Box<Lent>,
         /// Why the nonce could not be given back at once. It is given back when it expires.
         unreturned: Option<Error>,
+    },
+    /// The closure gave up for good, but an earlier run may have sent, or an earlier call under the same request id:
+    /// the nonce is not given back. It is left to expire, and the nodes look at the chain before they lend it again.
+    #[error(
+        "the closure gave up: {error}; the nonce may have been used before and is left to expire"
+    )]
+    LeftToExpire {
+        /// The closure's own error.
+        error: E,
+        /// The nonce.
+        lent: Box<Lent>,
     },
     /// The closure failed as often as it may. The nonce is kept until it expires: the bytes may have been sent.
     #[error("the closure failed {} times: {error}", lent.run)]
@@ -103,12 +128,13 @@ pub enum WithNonceError<E> {
 }
 
 impl<E> WithNonceError<E> {
-    /// The nonce that was lent, if one was.
+    /// The nonce that was lent, if one was and it is not known to be used.
     #[must_use]
     pub fn lent(&self) -> Option<&Lent> {
         match self {
-            Self::NotLent { .. } | Self::Ended { .. } => None,
+            Self::NotLent { .. } | Self::Ended { .. } | Self::UsedByAnother { .. } => None,
             Self::GivenUp { lent, .. }
+            | Self::LeftToExpire { lent, .. }
             | Self::Exhausted { lent, .. }
             | Self::TooLate { lent, .. }
             | Self::CutOff { lent }

@@ -180,6 +180,9 @@ pub struct Lent {
     pub expires_at: Option<Timestamp>,
     /// Which run of the closure this is, from 1.
     pub run: u32,
+    /// The request id was used before, so a call before this one may have sent something with this nonce and died.
+    /// Send the same bytes, if you have them; the nonce is not given back, whatever the closure says.
+    pub was_known: bool,
     pub(crate) term: Option<Term>,
 }
 

@@ -58,7 +58,7 @@ impl Nodes {
 
 fn checked(text: &str) -> Result<Url, BuildError> {
     let unusable = |why: &str| BuildError::Url {
-        url: text.to_owned(),
+        url: shown(text),
         why: why.to_owned(),
     };
     let url = Url::parse(text).map_err(|error| unusable(&error.to_string()))?;
@@ -66,15 +66,23 @@ fn checked(text: &str) -> Result<Url, BuildError> {
         return Err(unusable("it must begin with http:// or https://"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        // Not repeated in the error: it holds a password.
-        let url = "the one with a user in it".to_owned();
-        let why = "keys are given to api_key, never in a URL".to_owned();
-        return Err(BuildError::Url { url, why });
+        return Err(unusable("keys are given to api_key, never in a URL"));
     }
     if url.query().is_some() || url.fragment().is_some() {
         return Err(unusable("it must end with its path"));
     }
     Ok(url)
+}
+
+/// As much of a URL that cannot be used as an error may repeat: errors are logged. What stands before an `@`, or
+/// what would if it were one, may be a password however the rest is spelt, and what stands behind the path may be
+/// a key.
+fn shown(text: &str) -> String {
+    if text.contains('@') || text.contains("%40") {
+        return "the one with a user in it".to_owned();
+    }
+    let end = text.find(['?', '#']).unwrap_or(text.len());
+    text[..end].to_owned()
 }
 
 #[cfg(test)]
@@ -92,13 +100,21 @@ mod tests {
             &[][..],
             &["localhost:8700"],
             &["ftp://a"],
-            &["http://a?b=c"],
-            &["http://a#b"],
+            &["http://a?key=hunter2"],
+            &["http://a#hunter2"],
             &["http://good", "http://me:hunter2@a"],
+            &["ftp://me:hunter2@a"],
+            &["http://me:hunter2@a:99999"],
+            &["http://me:hunter2@no de"],
+            &["me:hunter2@a"],
+            &["http://me:hunter2%40a"],
         ] {
             let error = nodes(wrong).unwrap_err();
-            assert!(!error.to_string().contains("hunter2"), "{error}");
+            let told = format!("{error} {error:?}");
+            assert!(!told.contains("hunter2"), "{told}");
         }
+        let error = nodes(&["localhost:8700"]).unwrap_err().to_string();
+        assert!(error.starts_with("localhost:8700 is not where"), "{error}");
     }
 
     #[test]

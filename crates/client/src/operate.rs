@@ -1,5 +1,6 @@
 //! What an operator does to a signer. Each act is kept with the name of the key, the reason and the audit
-//! fields; none is done twice by being tried twice, because each says how things shall be.
+//! fields. What lets a signer go on is not tried again once it may have been done: someone may have stopped the
+//! signer since, and whoever resumes it again should know.
 
 use alloy_primitives::Address;
 use jiff::Timestamp;
@@ -164,28 +165,37 @@ impl Client {
     /// its way is still followed. Tried again like a read: pausing twice is pausing once, unless someone else
     /// has resumed it between two tries.
     pub async fn pause(&self, signer: Address, act: &Act) -> Result<Signer, Error> {
-        self.act(signer, "pause", act).await
+        self.act(signer, "pause", act, Effect::Idempotent).await
     }
 
     /// Gives nonces of a signer again. A hold after a failover of the database stays: `paused` says so, and
-    /// [`Client::reconcile`] lifts it. Tried again like a read.
+    /// [`Client::reconcile`] lifts it. **Not tried again once a try was not answered**
+    /// ([`Error::outcome_unknown`]): meanwhile another operator may have paused it, which a second try would undo.
+    /// Look at the signer first.
     pub async fn resume(&self, signer: Address, act: &Act) -> Result<Signer, Error> {
-        self.act(signer, "resume", act).await
+        self.act(signer, "resume", act, Effect::Unnamed).await
     }
 
-    async fn act(&self, signer: Address, verb: &str, act: &Act) -> Result<Signer, Error> {
+    async fn act(
+        &self,
+        signer: Address,
+        verb: &str,
+        act: &Act,
+        effect: Effect,
+    ) -> Result<Signer, Error> {
         let signer = signer.to_string();
         let path = ["signers", &signer, verb];
-        self.told(Call::post(path, act, Effect::Idempotent)).await
+        self.told(Call::post(path, act, effect)).await
     }
 
-    /// Compares a signer with its chain, raises its cursor to the chain and ends a hold after a failover. Tried
-    /// again like a read: the second time there is nothing left to change.
+    /// Compares a signer with its chain, raises its cursor to the chain and ends a hold after a failover. **Not
+    /// tried again once a try was not answered** ([`Error::outcome_unknown`]): a hold that was found since would
+    /// end with it, and nobody would have looked. [`Client::reconcile_dry`] tells how things stand.
     pub async fn reconcile(&self, signer: Address, act: &Act) -> Result<Reconciled, Error> {
         self.reconciled(signer, act, false).await
     }
 
-    /// What [`Client::reconcile`] would change. Nothing is changed.
+    /// What [`Client::reconcile`] would change. Nothing is changed; tried again like any read.
     pub async fn reconcile_dry(&self, signer: Address, act: &Act) -> Result<Reconciled, Error> {
         self.reconciled(signer, act, true).await
     }
@@ -196,8 +206,12 @@ impl Client {
         act: &Act,
         dry_run: bool,
     ) -> Result<Reconciled, Error> {
-        let (signer, effect) = (signer.to_string(), Effect::Idempotent);
-        let body = Reconcile { act, dry_run };
+        let effect = if dry_run {
+            Effect::Read
+        } else {
+            Effect::Unnamed
+        };
+        let (signer, body) = (signer.to_string(), Reconcile { act, dry_run });
         self.told(Call::post(["signers", &signer, "reconcile"], &body, effect))
             .await
     }

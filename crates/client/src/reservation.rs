@@ -113,10 +113,19 @@ pub struct Reservation {
     pub lock_token: Option<LockToken>,
     /// RESERVED, SUBMITTED, USED or RECYCLABLE.
     pub state: State,
-    /// The hash that its holder named.
+    /// What has used the nonce, once something has: it need not be its holder's. Until then, what its holder named.
     pub tx_hash: Option<B256>,
+    /// What its holder named, whatever has used the nonce.
+    pub named_hash: Option<B256>,
     /// Until when it is lent, by the database's clock; none where it no longer matters.
     pub expires_at: Option<Timestamp>,
+}
+
+impl Reservation {
+    /// The nonce is used for good, by another transaction than this one, which can never be executed then.
+    pub(crate) fn is_used_by_another_than(&self, hash: B256) -> bool {
+        self.state == State::Used && self.tx_hash != Some(hash)
+    }
 }
 
 #[derive(Serialize)]
@@ -170,7 +179,8 @@ impl Client {
     }
 
     /// Lends several nonces at once, up to 100, all or none. Tried again under the same request id. Where only some
-    /// could be lent they are given back and the id is used up: `idempotency_conflict` then says to take another.
+    /// could be lent the outcome is unknown, and asking again completes them; where they never can be, those are
+    /// given back and the id is used up: `idempotency_conflict` then says to take another.
     pub async fn reserve_many(
         &self,
         reservation: &NewReservation,

@@ -39,7 +39,8 @@ words! {
         Reserved = "RESERVED",
         /// The holder says that it has sent something.
         Submitted = "SUBMITTED",
-        /// Final: the lent nonce is used on chain.
+        /// Final: the lent nonce is used on chain, by whomever and however it went:
+        /// [`Transaction::has_succeeded`] tells whether it was as asked.
         Used = "USED",
         /// Final: the lent nonce was given back.
         Recyclable = "RECYCLABLE",
@@ -161,9 +162,31 @@ impl Transaction {
         self.state.is_final()
     }
 
-    /// It has ended as asked: executed, or the lent nonce used.
+    /// It has ended as asked: executed, with success. That a lent nonce is used says neither by whom nor how it
+    /// went: it has succeeded only if what its holder named is in the final block and its receipt has status 1.
     #[must_use]
     pub fn has_succeeded(&self) -> bool {
-        self.state == State::Confirmed || self.state == State::Used
+        match self.state {
+            State::Confirmed => true,
+            State::Used => self.block_number.is_some() && self.is_executed(),
+            State::Queued
+            | State::Allocated
+            | State::Tracking
+            | State::FailedFinal
+            | State::Stuck
+            | State::Reserved
+            | State::Submitted
+            | State::Recyclable
+            | State::Other(_) => false,
+        }
+    }
+
+    /// Whether the receipt says so. One that cannot be read says nothing.
+    fn is_executed(&self) -> bool {
+        let status = self.receipt.as_ref().and_then(|receipt| {
+            let digits = receipt.get("status")?.as_str()?.strip_prefix("0x")?;
+            u64::from_str_radix(digits, 16).ok()
+        });
+        status == Some(1)
     }
 }

@@ -15,7 +15,7 @@ use crate::reservation::{NewReservation, Reservation};
 use crate::retry::jittered;
 use crate::transaction::State;
 
-/// A nonce that was used.
+/// A nonce with which something was sent, and named. What becomes of it is for [`Client::wait`] to tell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Spent {
@@ -23,7 +23,7 @@ pub struct Spent {
     pub hash: B256,
     /// The reservation. `client.wait(reservation.reservation_id, …)` follows it on chain.
     pub reservation: Reservation,
-    /// An earlier call under the same request id has done it; the closure was not run.
+    /// An earlier call under the same request id has named it; the closure was not run.
     pub was_known: bool,
 }
 
@@ -38,7 +38,9 @@ impl Client {
     ///
     /// - `Ok(hash)`: the hash is named, and the nodes follow it on chain. Naming is tried again until it is
     ///   answered; if that cannot be, [`WithNonceError::Untold`] has all that is needed to do it later.
-    /// - [`NonceError::Permanent`]: nothing was sent; the nonce is given back, and the error returned.
+    /// - [`NonceError::Permanent`]: nothing was sent; the nonce is given back, and the error returned. Where an
+    ///   earlier run was retryable, or an earlier call under the same request id was lent the nonce, something may
+    ///   have been: then it is left to expire ([`WithNonceError::LeftToExpire`]).
     /// - [`NonceError::Retryable`]: the nonce is kept, and after a pause the closure is run again with the same
     ///   one, as often as the [`Loan`] says. The reservation is extended when less than half of it is left.
     ///
@@ -88,7 +90,10 @@ impl Client {
             let running = run(lent.clone());
             let error = match timeout(lent.remaining(), running).await {
                 Ok(Ok(hash)) => return self.name(lent, hash).await,
-                Ok(Err(NonceError::Permanent(error))) => return self.give_back(lent, error).await,
+                Ok(Err(NonceError::Permanent(error))) => {
+                    let is_unsent = last.is_none() && !lent.was_known;
+                    return Err(self.given_up(lent, error, is_unsent).await);
+                }
                 Ok(Err(NonceError::Retryable(error))) => error,
                 Err(_) => {
                     let lent = Box::new(lent);
@@ -117,21 +122,23 @@ impl Client {
         let reservation: Reservation = answer.read(effect).map_err(not_lent)?;
         let was_known = answer.status == 200;
         let is_sent = reservation.state == State::Submitted || reservation.state == State::Used;
-        if let Some(hash) = reservation.tx_hash.filter(|_| is_sent) {
-            return Ok(Borrowed::Spent(Spent {
-                hash,
-                reservation,
-                was_known,
-            }));
+        // That the nonce is used does not mean that it was used for this: only what was named is.
+        if let Some(named) = reservation.named_hash.filter(|_| is_sent) {
+            return spent(named, reservation, was_known).map(Borrowed::Spent);
         }
         if reservation.state != State::Reserved {
             let reservation = Box::new(reservation);
             return Err(WithNonceError::Ended { reservation });
         }
         // An id of the caller's may name a reservation that is older than this call, and nobody here knows by how
-        // much: it has no term until it is extended.
-        let term = (!(was_known && loan.is_named())).then_some(term);
-        let lent = lent(&wanted, reservation).map(|lent| Lent { term, ..lent });
+        // much: it has no term until it is extended. Under an id of this call's own only a lost answer is known.
+        let was_known = was_known && loan.is_named();
+        let term = (!was_known).then_some(term);
+        let lent = lent(&wanted, reservation).map(|lent| Lent {
+            was_known,
+            term,
+            ..lent
+        });
         match lent {
             Some(lent) => Ok(Borrowed::Lent(lent)),
             None => Err(not_lent(
@@ -178,11 +185,7 @@ impl Client {
     async fn name<E>(&self, lent: Lent, hash: B256) -> Result<Spent, WithNonceError<E>> {
         let told = self.submitted(lent.reservation_id, &lent.lock_token, hash);
         match told.await {
-            Ok(reservation) => Ok(Spent {
-                hash,
-                reservation,
-                was_known: false,
-            }),
+            Ok(reservation) => spent(hash, reservation, false),
             Err(error) => Err(match lost(&lent, Some(hash), error, &[Code::LockLost]) {
                 Ok(lost) => lost,
                 Err(source) => WithNonceError::Untold {
@@ -194,15 +197,39 @@ impl Client {
         }
     }
 
-    /// Gives a nonce back with which nothing was sent.
-    async fn give_back<E>(&self, lent: Lent, error: E) -> Result<Spent, WithNonceError<E>> {
+    /// Gives a nonce back, but only if it is certain that nothing was sent with it: a closure knows that of its
+    /// own run, and of no other.
+    async fn given_up<E>(&self, lent: Lent, error: E, is_unsent: bool) -> WithNonceError<E> {
+        if !is_unsent {
+            let lent = Box::new(lent);
+            return WithNonceError::LeftToExpire { error, lent };
+        }
         let returned = self.recycle(lent.reservation_id, &lent.lock_token).await;
-        Err(WithNonceError::GivenUp {
+        WithNonceError::GivenUp {
             error,
             lent: Box::new(lent),
             unreturned: returned.err(),
-        })
+        }
     }
+}
+
+/// A reservation whose holder has named this, unless something else is known to have used its nonce.
+fn spent<E>(
+    hash: B256,
+    reservation: Reservation,
+    was_known: bool,
+) -> Result<Spent, WithNonceError<E>> {
+    if reservation.is_used_by_another_than(hash) {
+        return Err(WithNonceError::UsedByAnother {
+            named: hash,
+            reservation: Box::new(reservation),
+        });
+    }
+    Ok(Spent {
+        hash,
+        reservation,
+        was_known,
+    })
 }
 
 /// What is needed of a reservation to use it.
@@ -216,6 +243,7 @@ fn lent(wanted: &NewReservation, reservation: Reservation) -> Option<Lent> {
         lock_token: reservation.lock_token?,
         expires_at: reservation.expires_at,
         run: 0,
+        was_known: false,
         term: None,
     })
 }

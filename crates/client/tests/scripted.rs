@@ -8,6 +8,7 @@ mod scripted {
     mod doubts;
     mod nodes;
     mod remedies;
+    mod operating;
     mod batches;
     mod strange;
     mod feed;

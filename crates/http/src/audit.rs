@@ -1,7 +1,7 @@
 //! Who did something, why, and their own words about it: what operators must say with every act.
 
 use fencepost_app::ports::Audit;
-use fencepost_app::ports::check::{AUDIT_BYTES_MAX, DETAILS_BYTES_MAX};
+use fencepost_app::ports::check::{AUDIT_CHARS_MAX, DETAILS_BYTES_MAX};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -39,11 +39,11 @@ impl Words {
 }
 
 fn reason_of(text: &str) -> Result<String, String> {
-    let fits = !text.trim().is_empty() && text.len() <= AUDIT_BYTES_MAX && !text.contains('\0');
-    if fits {
+    let is_short = text.chars().count() <= AUDIT_CHARS_MAX;
+    if is_short && !text.trim().is_empty() && !text.contains('\0') {
         Ok(text.to_owned())
     } else {
-        Err(format!("must be 1 to {AUDIT_BYTES_MAX} bytes of text"))
+        Err(format!("must be 1 to {AUDIT_CHARS_MAX} characters of text"))
     }
 }
 

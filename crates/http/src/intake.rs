@@ -177,6 +177,19 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, Probl
         .map_err(|_| faults::wrong("Idempotency-Key", "is not UTF-8"))
 }
 
+/// That there is none, where it would be a promise that is not kept: what is not kept under a name can be
+/// done twice.
+pub(crate) fn unnamed(headers: &HeaderMap, why: &str) -> Result<(), Problem> {
+    match idempotency_key(headers)? {
+        Some(_) => Err(faults::wrong("Idempotency-Key", why)),
+        None => Ok(()),
+    }
+}
+
+/// Why an operator's act has no name.
+pub(crate) const ACT_UNNAMED: &str =
+    "is not kept here: look at what was done before you do it again";
+
 /// A client's own name, from the body or from the header; both may only say the same.
 pub(crate) fn named(
     given: Option<&str>,

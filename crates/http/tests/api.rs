@@ -13,6 +13,7 @@ mod api {
     mod reserving;
     mod several;
     mod holders;
+    mod used;
     mod remedies;
     mod acts;
     mod reconciling;
@@ -28,6 +29,7 @@ mod api {
     mod description;
     mod fuzz;
     mod forwarding;
+    mod elsewhere;
     mod nudging;
     mod serving;
     mod warnings;

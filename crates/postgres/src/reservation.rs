@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use fencepost_app::ports::{
-    Held, Key, LaneMoves, Move, Record, Settle, SettleAct, Settled, StoreError,
+    Held, Key, LATE_HASHES_MAX, LaneMoves, Move, Record, Settle, SettleAct, Settled, StoreError,
 };
 use fencepost_domain::attempt::{self, Attempt};
 use fencepost_domain::event::{self, Event};
@@ -110,6 +110,11 @@ impl PostgresStore {
         if let Some(known) = known {
             let recorded = known.tx == record.tx;
             return Ok(Round::Over(Settled::LockLost { recorded }));
+        }
+        // Nothing was named while the nonce was lent, so all its attempts are late ones. The write compares
+        // the version that was counted at.
+        if record.attempts >= LATE_HASHES_MAX {
+            return Ok(Round::Over(Settled::LockLost { recorded: false }));
         }
         let event = Event::new(event::Kind::Submitted)
             .hash(Some(external.hash))

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use fencepost_app::ports::{Record, Reservation, Settle, SettleAct, Settled};
+use fencepost_app::ports::{LATE_HASHES_MAX, Record, Reservation, Settle, SettleAct, Settled};
 use fencepost_domain::attempt::{self, Attempt};
 use fencepost_domain::event::{self, Event};
 use fencepost_domain::ids::TxId;
@@ -68,6 +68,10 @@ fn late(db: &Db<'_>, record: &Record, hash: B256) -> Answer<Settled> {
     if let Some(holder) = holder_of(db, record.lane.chain, hash)? {
         let recorded = holder == record.tx;
         return Ok(Settled::LockLost { recorded });
+    }
+    // Nothing was named while the nonce was lent, so all its attempts are late ones.
+    if record.attempts >= LATE_HASHES_MAX {
+        return Ok(Settled::LockLost { recorded: false });
     }
     let event = Event::new(event::Kind::Submitted).hash(Some(hash));
     let same = Transition {

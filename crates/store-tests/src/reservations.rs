@@ -1,6 +1,6 @@
 //! Reservations: nonces lent to those who sign themselves. Their lock is the fence.
 
-use fencepost_app::ports::{Key, Record, Settle, SettleAct, Settled};
+use fencepost_app::ports::{Key, LATE_HASHES_MAX, Record, Settle, SettleAct, Settled};
 use fencepost_domain::attempt;
 use fencepost_domain::event;
 use fencepost_domain::flat::Name;
@@ -291,6 +291,34 @@ pub async fn a_nonce_whose_late_hash_is_known_is_given_to_nobody(harness: &dyn H
     assert_eq!(a.view().await.free, nonces([1]), "the other's stays");
     assert_eq!(a.accept(txs([3, 4])).await, [1, 2]);
     assert_eq!(submitted(&bench, 1, 11).await, RECORDED);
+    bench.dump().await.assert_sound();
+}
+
+/// Whoever gave a nonce back can name hash after hash; each is stored and watched for, so they are bounded. What
+/// was recorded stays so.
+pub async fn late_hashes_are_recorded_up_to_a_bound(harness: &dyn Harness) {
+    let bench = Bench::new(harness).await;
+    let a = bench.seat("a", lane(1)).await;
+    a.accept(vec![loan(1), loan(2)]).await;
+    settled(settle(&bench, 1, SettleAct::Recycle).await);
+    settled(settle(&bench, 2, SettleAct::Recycle).await);
+    let most = u64::from(LATE_HASHES_MAX);
+    for n in 1..=most {
+        assert_eq!(submitted(&bench, 1, n).await, RECORDED, "{n}");
+    }
+    let before = bench.dump().await;
+    assert_eq!(submitted(&bench, 1, most + 1).await, LOST);
+    assert_eq!(submitted(&bench, 1, most + 2).await, LOST);
+    assert_eq!(submitted(&bench, 1, 1).await, RECORDED, "the first stays");
+    assert_eq!(
+        submitted(&bench, 1, most).await,
+        RECORDED,
+        "so does the last"
+    );
+    bench.dump().await.assert_same(&before, "one hash too many");
+    assert_eq!(a.read(id(1)).await.attempts, LATE_HASHES_MAX);
+    // Each reservation has its own.
+    assert_eq!(submitted(&bench, 2, most + 1).await, RECORDED);
     bench.dump().await.assert_sound();
 }
 

@@ -129,10 +129,9 @@ struct Moved {
 #[derive(Clone)]
 enum HandedOver {
     Settled(Verdict),
-    /// It is still to be stored, unless the leader has stored it without our knowing, or still may.
-    Left {
-        doubtful: bool,
-    },
+    /// It is still to be stored, unless the leader has stored it without our knowing, or still may: then
+    /// the verdict is [`Verdict::Unknown`]. The verdict is told of what cannot wait in the queue.
+    Left(Verdict),
 }
 
 impl Node {
@@ -214,35 +213,36 @@ impl Node {
     async fn elsewhere(&self, share: Vec<(Box<Moved>, oneshot::Sender<Verdict>)>) {
         if self.settings.not_leader == NotLeader::Reject {
             let rejecting = share.into_iter().map(|(moved, reply)| async move {
-                let verdict = self.known_or_rejected(moved.seat, &moved.tx, moved.leader);
-                self.tell(moved.tx.tx, Origin::Client, reply, verdict.await);
+                let rejected = Verdict::NotLeader(moved.leader);
+                let verdict = self.known_or(moved.seat, &moved.tx, rejected).await;
+                self.tell(moved.tx.tx, Origin::Client, reply, verdict);
             });
             join_all(rejecting).await;
             return;
         }
         let outcomes = self.hand_over(&share).await;
-        let mut waiting = Vec::new();
+        let (mut waiting, mut urgent) = (Vec::new(), Vec::new());
         for ((moved, reply), outcome) in share.into_iter().zip(outcomes) {
             match outcome {
                 HandedOver::Settled(verdict) => {
                     self.tell(moved.tx.tx, Origin::Client, reply, verdict);
                 }
-                // It has to have its nonce now, and only the leader gives any.
-                HandedOver::Left { doubtful } if !matches!(moved.tx.body, Body::Managed(_)) => {
-                    let verdict = if doubtful {
-                        Verdict::Unknown
-                    } else {
-                        Verdict::NotLeader(moved.leader.clone())
-                    };
-                    self.tell(moved.tx.tx, Origin::Client, reply, verdict);
-                }
-                HandedOver::Left { doubtful } => {
+                HandedOver::Left(verdict) if matches!(moved.tx.body, Body::Managed(_)) => {
                     // In the queue the id is stored once, whether the leader stored it or not.
                     let answer = self.enqueue(moved.seat, moved.tx.clone(), Wait::Leader);
-                    waiting.push((moved, reply, doubtful, answer));
+                    waiting.push((moved, reply, verdict == Verdict::Unknown, answer));
                 }
+                // It has to have its nonce now, and only the leader gives any.
+                HandedOver::Left(verdict) => urgent.push((moved, reply, verdict)),
             }
         }
+        let urgent = urgent
+            .into_iter()
+            .map(|(moved, reply, verdict)| async move {
+                let verdict = self.known_or(moved.seat, &moved.tx, verdict).await;
+                self.tell(moved.tx.tx, Origin::Client, reply, verdict);
+            });
+        join_all(urgent).await;
         for (moved, reply, doubtful, answer) in waiting {
             let verdict = answer.await.unwrap_or(Verdict::Unknown);
             let nothing = matches!(verdict, Verdict::Overloaded | Verdict::Unavailable);
@@ -259,7 +259,10 @@ impl Node {
         // The last one was told last.
         let leader = share.last().and_then(|(moved, _)| moved.leader.as_ref());
         let Some(leader) = leader.filter(|leader| leader.node != self.holder.node) else {
-            return vec![HandedOver::Left { doubtful: false }; share.len()];
+            let left = |(moved, _): &(Box<Moved>, _)| {
+                HandedOver::Left(Verdict::NotLeader(moved.leader.clone()))
+            };
+            return share.iter().map(left).collect();
         };
         let within = self.settings.forward_deadline;
         // The first look at each of these futures, in which the call is made, goes in their order.
@@ -271,36 +274,52 @@ impl Node {
         let mut outcomes = Vec::with_capacity(share.len());
         for (forwarded, (moved, _)) in join_all(forwards).await.into_iter().zip(share) {
             outcomes.push(match forwarded {
-                // It has lost the lane meanwhile, or could do nothing.
-                Ok(Verdict::NotLeader(_) | Verdict::Unavailable | Verdict::Overloaded) => {
-                    HandedOver::Left { doubtful: false }
-                }
-                Ok(Verdict::Unknown) => HandedOver::Left { doubtful: true },
+                // It has lost the lane meanwhile, could do nothing, or cannot say.
+                Ok(
+                    verdict @ (Verdict::NotLeader(_)
+                    | Verdict::Unavailable
+                    | Verdict::Overloaded
+                    | Verdict::Unknown),
+                ) => HandedOver::Left(verdict),
                 Ok(verdict) => HandedOver::Settled(verdict),
                 Err(error) => {
                     failed += 1;
                     if failed == 1 {
                         unforwarded(leader, moved.tx.tx, share.len(), &error);
                     }
-                    let doubtful = matches!(error, Unforwarded::Unanswered(_));
-                    HandedOver::Left { doubtful }
+                    HandedOver::Left(match error {
+                        Unforwarded::NotSent(_) => Verdict::NotLeader(moved.leader.clone()),
+                        Unforwarded::Unanswered(_) => Verdict::Unknown,
+                    })
                 }
             });
         }
         outcomes
     }
 
-    /// A known request is answered by any node, even by one that takes no new ones.
-    async fn known_or_rejected(&self, seat: Seat, tx: &NewTx, leader: Option<Leader>) -> Verdict {
+    /// A known request is answered by any node, even by one that takes no new ones; of another this is told.
+    async fn known_or(&self, seat: Seat, tx: &NewTx, otherwise: Verdict) -> Verdict {
         let Some(request_id) = tx.request_id.clone() else {
-            return Verdict::NotLeader(leader);
+            return otherwise;
         };
         match self.store.find(&Key::Request(seat.lane, request_id)).await {
             Ok(Some(record)) => Verdict::found(seat, tx, record),
-            Ok(None) => Verdict::NotLeader(leader),
+            Ok(None) => otherwise,
             Err(error) => {
                 tracing::warn!(error = %Causes(&error), "looking for a known request failed");
-                Verdict::Unavailable
+                // A look that failed makes nothing certain that was not.
+                match otherwise {
+                    Verdict::Unknown => Verdict::Unknown,
+                    Verdict::New(_)
+                    | Verdict::Known(_)
+                    | Verdict::Conflict(_)
+                    | Verdict::NotLeader(_)
+                    | Verdict::Paused(_)
+                    | Verdict::Overloaded
+                    | Verdict::Exhausted
+                    | Verdict::NotOpen
+                    | Verdict::Unavailable => Verdict::Unavailable,
+                }
             }
         }
     }

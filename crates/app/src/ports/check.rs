@@ -18,8 +18,8 @@ use super::{
 pub const URL_BYTES_MAX: usize = 500;
 /// A receipt with more logs than this is no receipt that a block can hold.
 pub const RECEIPT_BYTES_MAX: usize = 1024 * 1024;
-/// Who and why, in a person's words.
-pub const AUDIT_BYTES_MAX: usize = 1_000;
+/// Who and why, in a person's words, whatever letters those are written in.
+pub const AUDIT_CHARS_MAX: usize = 1_000;
 /// The caller's own audit fields.
 pub const DETAILS_BYTES_MAX: usize = 16 * 1024;
 /// Longer errors are cut: they are for reading, and nodes can answer with megabytes.
@@ -260,15 +260,27 @@ pub fn clean(text: &str) -> Cow<'_, str> {
 }
 
 fn audit(audit: &Audit) -> Checked {
-    text(&audit.by, AUDIT_BYTES_MAX, "audit.by")?;
-    text(&audit.reason, AUDIT_BYTES_MAX, "audit.reason")?;
+    person(&audit.by, "audit.by")?;
+    person(&audit.reason, "audit.reason")?;
     let details = audit.details.as_deref().unwrap_or_default();
     text(details, DETAILS_BYTES_MAX, "audit.details")
 }
 
-/// A text that must be stored as it is. No text column holds a NUL, and no JSON has one either.
+/// What a person has written.
+fn person(words: &str, what: &str) -> Checked {
+    let chars = words.chars().count();
+    at_most(chars, AUDIT_CHARS_MAX, &format!("characters of {what}"))?;
+    storable(words, what)
+}
+
+/// A text that must be stored as it is.
 fn text(text: &str, bytes_max: usize, what: &str) -> Checked {
     at_most(text.len(), bytes_max, &format!("bytes of {what}"))?;
+    storable(text, what)
+}
+
+/// No text column holds a NUL, and no JSON has one either.
+fn storable(text: &str, what: &str) -> Checked {
     if text.contains('\0') {
         return refuse(format!("a NUL character in {what}"));
     }
@@ -389,11 +401,12 @@ mod tests {
                 details: None,
             },
         };
-        assert!(remedy(&round(1, "x".repeat(AUDIT_BYTES_MAX))).is_ok());
-        assert!(is_invalid(remedy(&round(
-            1,
-            "x".repeat(AUDIT_BYTES_MAX + 1)
-        ))));
+        for letter in ["x", "错"] {
+            assert!(remedy(&round(1, letter.repeat(AUDIT_CHARS_MAX))).is_ok());
+            let longer = letter.repeat(AUDIT_CHARS_MAX + 1);
+            assert!(is_invalid(remedy(&round(1, longer))), "{letter}");
+        }
+        assert!(is_invalid(remedy(&round(1, "a\0b".to_owned()))));
         assert!(is_invalid(remedy(&round(0, String::new()))));
         assert!(is_invalid(remedy(&round(u32::MAX, String::new()))));
         assert_eq!(cut("short"), "short");
@@ -418,6 +431,6 @@ mod tests {
             assert_eq!(said.is_ok(), action != Action::Decide, "{action:?}");
         }
         assert!(decide(None, String::new()).is_ok());
-        assert!(is_invalid(decide(None, "x".repeat(AUDIT_BYTES_MAX + 1))));
+        assert!(is_invalid(decide(None, "x".repeat(AUDIT_CHARS_MAX + 1))));
     }
 }

@@ -73,7 +73,10 @@ impl NewTx {
         let hash = self.payload().map(|(_, hash)| hash);
         // One that was placed for another nonce is another request.
         let elsewhere = match self.body {
-            Body::Placeholder(nonce) => stored.state.nonce() != Some(nonce),
+            // One that has ended without using its nonce gave it back, and is still known for it.
+            Body::Placeholder(nonce) => {
+                stored.state.nonce().or(stored.state.gave_back()) != Some(nonce)
+            }
             Body::Managed(_) | Body::Reserved(_) => false,
         };
         !elsewhere

@@ -30,6 +30,10 @@ pub enum SettleAct {
     Extend(Duration),
 }
 
+/// How many hashes are recorded against one nonce that was given back. Each is stored and watched for; a holder
+/// bumps its fees a few times at most, and more than this is one that names whatever it likes.
+pub const LATE_HASHES_MAX: u32 = 16;
+
 /// The answer to a holder.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Settled {
@@ -37,7 +41,8 @@ pub enum Settled {
     Done(Box<Record>),
     /// The nonce is someone else's by now, or the token is wrong.
     LockLost {
-        /// The hash was recorded against the nonce all the same, and is followed.
+        /// The hash was recorded against the nonce all the same, and is followed; never more than
+        /// [`LATE_HASHES_MAX`] of one reservation are.
         recorded: bool,
     },
     /// It cannot be: the holder named another hash, or has sent what it wants to recycle.

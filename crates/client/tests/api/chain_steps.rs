@@ -87,4 +87,30 @@ impl World {
         self.step(tx, why, |step| step.error("nobody mines it"))
             .await;
     }
+
+    /// A stranger's transaction has used the nonce of a reservation, finally.
+    pub(crate) async fn used_by(&self, tx: Uuid, stranger: B256) {
+        self.step(tx, Input::TakenFinal(Some(stranger)), |step| step)
+            .await;
+    }
+
+    /// What a holder has named is in a final block, and went like this.
+    pub(crate) async fn used(&self, tx: Uuid, n: u8, execution: Execution) {
+        let at = Inclusion {
+            block: Block {
+                number: Height::new(500).unwrap(),
+                hash: hash(0xbb),
+            },
+            hash: hash(n),
+            by: attempt::Kind::External,
+            execution,
+        };
+        let receipt = match execution {
+            Execution::Success => r#"{"status": "0x1", "logs": []}"#,
+            Execution::Reverted => r#"{"status": "0x0", "logs": []}"#,
+        };
+        self.step(tx, Input::Mined(at), |step| step.receipt(receipt))
+            .await;
+        self.step(tx, Input::Final, |step| step).await;
+    }
 }

@@ -15,7 +15,7 @@ pub(crate) const HASH: B256 = B256::repeat_byte(0xaa);
 pub(crate) fn reservation(state: &str, hash: Option<B256>) -> Value {
     json!({
         "reservationId": Uuid::max(), "signer": ALICE, "chain": "main", "requestId": "r", "nonce": 7,
-        "lockToken": "secret", "state": state, "txHash": hash, "expiresAt": "2026-01-01T00:01:00Z",
+        "lockToken": "secret", "state": state, "txHash": hash, "namedHash": hash, "expiresAt": "2026-01-01T00:01:00Z",
     })
 }
 
@@ -164,6 +164,31 @@ async fn a_nonce_that_cannot_be_given_back_is_left_to_expire() {
     assert!(unreturned.unwrap().is_retryable());
 }
 
+/// Only a nonce that is new to this call, and with which no run may have sent, is certainly unused.
+#[tokio::test]
+async fn a_nonce_that_may_have_been_used_before_is_not_given_back() {
+    let again = Err(NonceError::Retryable("timeout"));
+    let gone = Err(NonceError::Permanent("no funds"));
+    let known = but("reserve", || Step::Say(200, reservation("RESERVED", None)));
+    let server = Server::start(known).await;
+    // Under an id of the call's own, a known one is its own, whose answer was lost.
+    let (result, _) = saying(&server.client(), &loan(), &[gone]).await;
+    assert!(matches!(
+        result.unwrap_err(),
+        WithNonceError::GivenUp { .. }
+    ));
+    assert_eq!(verbs(&server), ["reserve", "recycle"]);
+    for (loan, says) in [(loan().named("n"), [gone, gone]), (loan(), [again, gone])] {
+        let before = server.count();
+        let (result, _) = saying(&server.client(), &loan, &says).await;
+        let WithNonceError::LeftToExpire { error, lent } = result.unwrap_err() else {
+            panic!("another failure");
+        };
+        assert_eq!((error, lent.nonce), ("no funds", 7));
+        assert!(!verbs(&server)[before..].contains(&"recycle".to_owned()));
+    }
+}
+
 #[tokio::test]
 async fn a_passing_error_runs_the_closure_again_with_the_same_nonce() {
     let server = Server::start(good).await;
@@ -268,6 +293,43 @@ async fn a_name_that_was_used_before_gives_what_came_of_it() {
         assert_eq!(reservation.state.word(), state);
         assert_eq!((runs, ended.count()), (0, 1));
     }
+}
+
+/// A nonce that was used by another hash than its holder named, if it named any.
+fn used_by_another(named: Option<B256>) -> Step {
+    let mut told = reservation("USED", Some(B256::repeat_byte(0xee)));
+    told["namedHash"] = json!(named);
+    Step::Say(200, told)
+}
+
+/// A nonce that is used was used for something; without a name for it nobody knows for what.
+#[tokio::test]
+async fn a_used_nonce_for_which_nothing_was_named_is_not_told_as_sent() {
+    let server = Server::start(but("reserve", || used_by_another(None))).await;
+    let (result, runs) = saying(&server.client(), &loan().named("invoice-7"), &[]).await;
+    let WithNonceError::Ended { reservation } = result.unwrap_err() else {
+        panic!("another failure");
+    };
+    assert_eq!((reservation.state.word(), runs), ("USED", 0));
+    assert!(reservation.tx_hash.is_some() && reservation.named_hash.is_none());
+}
+
+#[tokio::test]
+async fn a_hash_that_has_lost_its_nonce_to_another_is_not_told_as_sent() {
+    // In an earlier call, and in this one.
+    for (verb, says) in [("reserve", &[][..]), ("submitted", &[Ok(HASH)])] {
+        let server = Server::start(but(verb, || used_by_another(Some(HASH)))).await;
+        let (result, _) = saying(&server.client(), &loan().named("invoice-7"), says).await;
+        let WithNonceError::UsedByAnother { named, reservation } = result.unwrap_err() else {
+            panic!("another failure");
+        };
+        assert_eq!((named, reservation.state.word()), (HASH, "USED"));
+        assert!(!verbs(&server).contains(&"recycle".to_owned()));
+    }
+    let used = || Step::Say(200, reservation("USED", Some(HASH)));
+    let server = Server::start(but("reserve", used)).await;
+    let (result, _) = saying(&server.client(), &loan().named("invoice-7"), &[]).await;
+    assert_eq!(result.unwrap(), HASH, "the one that was named has used it");
 }
 
 #[tokio::test]

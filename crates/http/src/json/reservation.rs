@@ -1,12 +1,12 @@
 //! Nonces that are lent: what their holders send, and what they get.
 
 use fencepost_app::ports::Record;
-use fencepost_domain::state::{State, Used};
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::scalar::{AddressText, Eip55, Hash, Moment, WordText};
+use super::transaction::shown_hash;
 use super::words;
 use crate::chains::Chains;
 use crate::given::{Extras, Given, Text, Whole, object};
@@ -127,9 +127,12 @@ pub(crate) struct Reservation {
     /// RESERVED, then SUBMITTED and USED, or RECYCLABLE when it was given back
     #[schema(schema_with = words::reservation, required = true)]
     state: &'static str,
-    /// What its holder says it has sent; once it is in a block, what is there
+    /// What its holder says it has sent; once something has used the nonce, what that is
     #[schema(required = true)]
     tx_hash: Option<Hash>,
+    /// What its holder says it has sent, whatever has used the nonce; none where it has said nothing
+    #[schema(required = true)]
+    named_hash: Option<Hash>,
     /// Until when nobody else is given the nonce, unless something was sent
     expires_at: Moment,
 }
@@ -140,20 +143,6 @@ impl Reservation {
         let state = &record.state;
         let terms = record.reservation?;
         let nonce = state.nonce().or(state.gave_back())?;
-        let used_by = match state {
-            // Its holder named another hash, or none.
-            State::Used(Used { foreign, .. }) => *foreign,
-            State::Queued(_)
-            | State::Allocated(_)
-            | State::Tracking(_)
-            | State::Confirmed(_)
-            | State::Failed(_)
-            | State::Stuck(_)
-            | State::Reserved(_)
-            | State::Submitted(_)
-            | State::Recyclable(_) => None,
-        };
-        let mined = state.inclusion().map(|at| at.hash).or(used_by);
         Some(Self {
             reservation_id: record.tx.0,
             signer: Eip55(record.lane.signer),
@@ -162,7 +151,9 @@ impl Reservation {
             nonce: nonce.get(),
             lock_token: Some(terms.lock.0),
             state: state.name().word(),
-            tx_hash: mined.or(state.hash()).map(Hash),
+            tx_hash: shown_hash(state).map(Hash),
+            // Only a holder gives a reservation a hash.
+            named_hash: state.hash().map(Hash),
             expires_at: Moment(terms.expires_at),
         })
     }

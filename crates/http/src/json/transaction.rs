@@ -1,6 +1,8 @@
 //! A transaction.
 
 use fencepost_app::ports::Record;
+use fencepost_domain::B256;
+use fencepost_domain::state::{State, Used};
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -35,7 +37,7 @@ pub(crate) struct Transaction {
     /// Why it stands there
     #[schema(schema_with = words::sub_state, required = true)]
     sub_state: Option<&'static str>,
-    /// The mined attempt's hash, else the newest one's
+    /// The mined attempt's hash, else the newest one's; of a lent nonce that is USED, what has used it
     #[schema(required = true)]
     tx_hash: Option<Hash>,
     /// What is to be executed; none where we execute nothing
@@ -83,7 +85,7 @@ impl Transaction {
             nonce: state.nonce().map(|nonce| nonce.get()),
             state: state.name().word(),
             sub_state: state.sub(),
-            tx_hash: at.map(|at| at.hash).or(state.hash()).map(Hash),
+            tx_hash: shown_hash(state).map(Hash),
             payload: record.payload.as_ref().map(Payload::from),
             submit_attempts: record.submit_attempts,
             last_error: record.last_error.clone(),
@@ -97,6 +99,25 @@ impl Transaction {
             meta: record.meta.as_ref().map(|meta| Foreign::new(meta.as_str())),
         }
     }
+}
+
+/// What is in a block, else what has used a lent nonce, else the newest attempt.
+pub(super) fn shown_hash(state: &State) -> Option<B256> {
+    let used_by = match state {
+        // Its holder named another hash, or none.
+        State::Used(Used { foreign, .. }) => *foreign,
+        State::Queued(_)
+        | State::Allocated(_)
+        | State::Tracking(_)
+        | State::Confirmed(_)
+        | State::Failed(_)
+        | State::Stuck(_)
+        | State::Reserved(_)
+        | State::Submitted(_)
+        | State::Recyclable(_) => None,
+    };
+    let mined = state.inclusion().map(|at| at.hash);
+    mined.or(used_by).or(state.hash())
 }
 
 /// A page of transactions, newest first

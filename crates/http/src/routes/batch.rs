@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use super::deadline;
 use crate::access::{Caller, Submitter};
 use crate::api::Served;
-use crate::faults::{Faults, wrong};
+use crate::faults::Faults;
 use crate::given::Given;
 use crate::intake::{self, Taken};
 use crate::json::create::{BATCH_MAX, BatchBody};
@@ -81,10 +81,8 @@ pub(super) async fn batch(
     query.finish().check()?;
     let limits = &served.limits;
     let bytes = body::read(body, &headers, limits.batch_bytes, limits.body_timeout).await?;
-    if intake::idempotency_key(&headers)?.is_some() {
-        let why = "names one request; in a batch each has its own requestId";
-        return Err(wrong("Idempotency-Key", why));
-    }
+    let why = "names one request; in a batch each has its own requestId";
+    intake::unnamed(&headers, why)?;
     let requests = split(body::text(&bytes)?)?;
     let more = requests.len().saturating_sub(1);
     served.rates.take_more(caller.rate, more)?;

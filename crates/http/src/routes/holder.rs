@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use fencepost_app::ports::{Key, Record, Settle, SettleAct, Settled};
+use fencepost_app::ports::{Key, LATE_HASHES_MAX, Record, Settle, SettleAct, Settled};
 use fencepost_domain::ids::LockToken;
 use fencepost_domain::state::{Kind, State};
 use fencepost_domain::transition::Refusal;
@@ -134,9 +134,9 @@ fn done(settled: Settled, before: &Record) -> Result<Box<Record>, Problem> {
         Settled::LockLost { recorded: true } => Problem::new(Code::LockLost).detail(
             "The nonce was given back before this was said, and may be someone else's by now. The hash was recorded against the nonce and is followed.",
         ),
-        Settled::LockLost { recorded: false } => Problem::new(Code::LockLost).detail(
-            "The lock token is not the one of this reservation, or the nonce was given back and may be someone else's by now. Nothing was changed and no hash was recorded.",
-        ),
+        Settled::LockLost { recorded: false } => Problem::new(Code::LockLost).detail(format!(
+            "The lock token is not the one of this reservation, or the nonce was given back and may be someone else's by now. Nothing was changed and no hash was recorded: of a nonce that was given back, {LATE_HASHES_MAX} are at most."
+        )),
         Settled::Refused(refusal) => refused(refusal, before),
         Settled::NotFound => Problem::new(Code::NotFound),
     };

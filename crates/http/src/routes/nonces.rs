@@ -51,7 +51,7 @@ pub(super) async fn one(
 ///
 /// From now on it is followed until it is final, whatever hash uses the nonce in the end. Saying the same
 /// hash again changes nothing. It can be said until the nonce is given back, even after `expiresAt`; later
-/// the answer is `lock_lost`, and the hash is recorded and followed all the same.
+/// the answer is `lock_lost`, and the hash is recorded and followed all the same, up to 16 of one reservation.
 #[utoipa::path(
     post,
     path = "/api/v1/nonces/{id}/submitted",

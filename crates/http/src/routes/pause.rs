@@ -18,6 +18,7 @@ use crate::api::Served;
 use crate::audit::Words;
 use crate::faults::Faults;
 use crate::given::Given;
+use crate::intake::{self, ACT_UNNAMED};
 use crate::json::pause::PauseBody;
 use crate::json::scalar::AddressText;
 use crate::json::signer::Signer;
@@ -32,7 +33,7 @@ problems!(Problems: Malformed, Unauthorized, Forbidden, UnknownSigner, UnknownCh
 /// Give no more nonces
 ///
 /// When this is answered, no transaction of the signer is given a nonce and nothing is signed. What is
-/// on its way is still followed.
+/// on its way is still followed. The `Idempotency-Key` header is refused here.
 #[utoipa::path(
     post,
     path = "/api/v1/signers/{signer}/pause",
@@ -58,7 +59,8 @@ pub(super) async fn pause(
 
 /// Give nonces again
 ///
-/// A hold after a failover of the database stays: `paused` in the answer says so.
+/// A hold after a failover of the database stays: `paused` in the answer says so. The `Idempotency-Key`
+/// header is refused here.
 #[utoipa::path(
     post,
     path = "/api/v1/signers/{signer}/resume",
@@ -91,6 +93,7 @@ async fn changed(
 ) -> Result<Response, Problem> {
     let limits = &served.limits;
     let bytes = body::read(body, headers, limits.body_bytes, limits.body_timeout).await?;
+    intake::unnamed(headers, ACT_UNNAMED)?;
     let (lane, audit) = read(&served, &caller, signer, body::text(&bytes)?)?;
     // What is told of the signer is read before the change: after it nothing may fail any more.
     let looking = timeout(limits.request_timeout, look(&served, lane)).await;

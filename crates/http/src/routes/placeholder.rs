@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Response;
 use fencepost_app::lifecycle::accept::Verdict;
-use fencepost_app::ports::{self, Audit, NewTx};
+use fencepost_app::ports::{self, Audit, NewTx, Record};
 use fencepost_domain::amount;
 use fencepost_domain::ids::{Nonce, TxId};
 use fencepost_domain::request::Meta;
@@ -122,10 +122,11 @@ fn meta(audit: &Audit) -> Result<Meta, Problem> {
     })
 }
 
-/// A placeholder that is known by this name is the same one only if it is for the same nonce.
+/// A placeholder that is known by this name is the same one only if it is, or was, for the same nonce.
 fn same_nonce(verdict: Verdict, nonce: Nonce) -> Verdict {
+    let its = |record: &Record| record.state.nonce().or(record.state.gave_back());
     match verdict {
-        Verdict::Known(record) if record.state.nonce() != Some(nonce) => Verdict::Conflict(record),
+        Verdict::Known(record) if its(&record) != Some(nonce) => Verdict::Conflict(record),
         verdict @ (Verdict::New(_)
         | Verdict::Known(_)
         | Verdict::Conflict(_)

@@ -19,11 +19,12 @@ use crate::api::Served;
 use crate::audit::Words;
 use crate::faults::Faults;
 use crate::given::{Flag, Given};
+use crate::intake::{self, ACT_UNNAMED};
 use crate::json::reconcile::{ReconcileBody, Reconciliation};
 use crate::json::scalar::AddressText;
 use crate::problem::{Code, Problem, problems};
 use crate::query::{Query, Segment};
-use crate::{body, intake, json};
+use crate::{body, json};
 
 problems!(Problems: Malformed, Unauthorized, Forbidden, UnknownSigner, UnknownChain, RequestTimeout,
     ChainDisagrees, TooLarge, UnsupportedMediaType, InvalidRequest, RateLimited, InternalError,
@@ -33,7 +34,7 @@ problems!(Problems: Malformed, Unauthorized, Forbidden, UnknownSigner, UnknownCh
 ///
 /// The next nonce is raised to what the chain has seen, never lowered; nonces that were given back and
 /// are used on chain are forgotten; a hold after a failover of the database ends. `gaps` are told and not
-/// filled: that is what a placeholder does.
+/// filled: that is what a placeholder does. The `Idempotency-Key` header is refused here.
 #[utoipa::path(
     post,
     path = "/api/v1/signers/{signer}/reconcile",
@@ -55,6 +56,7 @@ pub(super) async fn reconcile(
     query.finish().check()?;
     let limits = &served.limits;
     let bytes = body::read(body, &headers, limits.body_bytes, limits.body_timeout).await?;
+    intake::unnamed(&headers, ACT_UNNAMED)?;
     let (seat, is_dry, audit) = read(&served, &caller, &signer, body::text(&bytes)?)?;
     let task = work(Arc::clone(&served), seat, is_dry, audit);
     let task = tokio::spawn(task.in_current_span());

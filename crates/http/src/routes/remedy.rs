@@ -21,6 +21,7 @@ use crate::api::Served;
 use crate::audit::Words;
 use crate::faults::{Faults, wrong};
 use crate::given::{Given, Slot};
+use crate::intake::{self, ACT_UNNAMED};
 use crate::json::remedy::RemedyBody;
 use crate::json::transaction::Transaction;
 use crate::json::words::ASKED;
@@ -36,7 +37,7 @@ problems!(Problems: Malformed, Unauthorized, Forbidden, NotFound, RequestTimeout
 ///
 /// The answer means that it is stored; whoever leads the signer does it. `GET /api/v1/tx/{txId}/remedies`
 /// tells what came of it. Whatever was sent before may still be mined: all attempts are followed, and
-/// whichever is final decides.
+/// whichever is final decides. The `Idempotency-Key` header is refused here.
 #[utoipa::path(
     post,
     path = "/api/v1/tx/{txId}/remedy",
@@ -58,6 +59,7 @@ pub(super) async fn remedy(
     query.finish().check()?;
     let limits = &served.limits;
     let bytes = body::read(body, &headers, limits.body_bytes, limits.body_timeout).await?;
+    intake::unnamed(&headers, ACT_UNNAMED)?;
     let (wish, faults) = read(&caller, body::text(&bytes)?)?;
     let looking = async {
         let record = named(&served, &caller, &tx, faults).await?;

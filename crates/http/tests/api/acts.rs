@@ -1,5 +1,6 @@
 //! Reading what was asked for and done.
 
+use axum::http::Request;
 use serde_json::json;
 
 use super::access::{KEYS, as_key};
@@ -43,6 +44,32 @@ async fn what_nobody_has_touched_has_no_acts() {
     assert_eq!(reply.code(), "unknown_chain");
     let page = format!("{}?chain=main&limit=5&cursor=a1-7", audit(ALICE));
     assert_eq!(server.get(&page).await.status, 200);
+}
+
+/// Whoever sends the header believes that the same act is done once. It is not kept under a name, so nothing is
+/// done at all.
+#[tokio::test(start_paused = true)]
+async fn an_act_is_refused_under_a_name_that_would_not_be_kept() {
+    let server = World::new().server().await;
+    let sent = server.create(&payment(1)).await;
+    let remedy = format!("/api/v1/tx/{}/remedy", sent["txId"].as_str().unwrap());
+    let of_signer = |act: &str| format!("/api/v1/signers/{ALICE}/{act}");
+    let act = json!({ "reason": "x" });
+    for (path, body) in [
+        (of_signer("pause"), act.clone()),
+        (of_signer("resume"), act.clone()),
+        (of_signer("reconcile"), act),
+        (remedy, json!({ "action": "CANCEL", "reason": "x" })),
+    ] {
+        let request = Request::post(&path).header("idempotency-key", "a");
+        let request = request.body(body.to_string().into()).unwrap();
+        let reply = server.send(request).await;
+        assert_eq!(reply.fields(), ["Idempotency-Key"], "{path}");
+    }
+    let acts = server.get(&audit(ALICE)).await.json();
+    assert_eq!(acts["acts"], json!([]));
+    let remedies = format!("/api/v1/tx/{}/remedies", sent["txId"].as_str().unwrap());
+    assert_eq!(server.get(&remedies).await.json()["remedies"], json!([]));
 }
 
 #[tokio::test(start_paused = true)]

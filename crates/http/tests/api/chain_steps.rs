@@ -101,4 +101,10 @@ impl Server {
         self.step(tx, Input::Reject, |step| step.error("it would revert"))
             .await;
     }
+
+    /// A stranger's transaction has used the nonce of a reservation, finally.
+    pub(crate) async fn used_by(&self, tx: TxId, stranger: B256) {
+        self.step(tx, Input::TakenFinal(Some(stranger)), |step| step)
+            .await;
+    }
 }

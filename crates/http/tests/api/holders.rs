@@ -36,6 +36,7 @@ async fn a_holder_names_what_it_sent_once_and_for_all() {
     let lent = reserved(&server, &json!({})).await;
     let expected = with(&lent, "state", json!("SUBMITTED"));
     let expected = with(&expected, "txHash", json!(hash(1).to_string()));
+    let expected = with(&expected, "namedHash", json!(hash(1).to_string()));
     for _ in 0..2 {
         let reply = say(&server, &lent, "submitted", sent(1)).await;
         assert_eq!((reply.status, reply.json()), (200, expected.clone()));
@@ -91,6 +92,24 @@ async fn a_nonce_that_was_given_back_goes_to_the_next() {
         "{}",
         late.text()
     );
+}
+
+/// Everything has a bound: whoever gave a nonce back cannot have hash after hash stored and followed.
+#[tokio::test(start_paused = true)]
+async fn hashes_that_come_too_late_are_bounded() {
+    let server = World::new().server().await;
+    let lent = reserved(&server, &json!({})).await;
+    let given_back = say(&server, &lent, "recycle", json!({})).await;
+    assert_eq!(given_back.status, 200);
+    for n in 1..=40 {
+        let late = say(&server, &lent, "submitted", sent(n)).await;
+        assert_eq!((late.status, late.code().as_str()), (409, "lock_lost"));
+        let recorded = late.text().contains("was recorded against the nonce");
+        assert_eq!(recorded, n <= 16, "{n}: {}", late.text());
+    }
+    let id = lent["reservationId"].as_str().unwrap();
+    let attempts = server.get(&format!("/api/v1/tx/{id}/attempts")).await;
+    assert_eq!(attempts.json()["attempts"].as_array().unwrap().len(), 16);
 }
 
 #[tokio::test(start_paused = true)]

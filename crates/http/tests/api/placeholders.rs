@@ -75,6 +75,29 @@ async fn a_placeholder_takes_its_nonce_and_keeps_who_and_why() {
     assert_eq!(reply.json()["requestId"], Value::Null);
 }
 
+/// Known is known, also when final: one that was refused for good is told as such, and its nonce is open.
+#[tokio::test(start_paused = true)]
+async fn a_placeholder_that_has_ended_is_told_by_its_name() {
+    let server = World::new().server().await;
+    with_gaps(&server).await;
+    let body = json!({ "nonce": 0, "reason": "fill", "requestId": "a" });
+    let filled = fill(&server, &body).await.json();
+    server.reject(id(&filled)).await;
+    let again = fill(&server, &body).await;
+    assert_eq!(again.status, 200, "{}", again.text());
+    let again = again.json();
+    assert_eq!(
+        (&again["txId"], &again["subState"]),
+        (&filled["txId"], &json!("REJECTED"))
+    );
+    // For another nonce it is still another request, and under another name the nonce can be filled.
+    let other = json!({ "nonce": 1, "reason": "fill", "requestId": "a" });
+    assert_eq!(fill(&server, &other).await.code(), "idempotency_conflict");
+    let next = json!({ "nonce": 0, "reason": "fill", "requestId": "b" });
+    let reply = fill(&server, &next).await;
+    assert_eq!(reply.status, 202, "{}", reply.text());
+}
+
 #[tokio::test(start_paused = true)]
 async fn each_wrong_field_of_a_placeholder_is_told_by_its_name() {
     let server = World::new().server().await;

@@ -36,7 +36,7 @@ async fn a_reservation_is_told_whole_and_takes_a_nonce_like_any_other() {
     let expected = json!({
         "reservationId": told["reservationId"], "signer": ALICE, "chain": "main", "requestId": null,
         "nonce": 1, "lockToken": told["lockToken"], "state": "RESERVED", "txHash": null,
-        "expiresAt": told["expiresAt"],
+        "namedHash": null, "expiresAt": told["expiresAt"],
     });
     assert_eq!(told, expected);
     let until: jiff::Timestamp = told["expiresAt"].as_str().unwrap().parse().unwrap();
@@ -180,6 +180,18 @@ async fn a_paused_signer_lends_nothing() {
         (423, "signer_paused")
     );
     assert_eq!(server.rows().await.len(), 1);
+}
+
+/// I6 and I7: a known name is answered with what became of it, whatever the signer does now.
+#[tokio::test(start_paused = true)]
+async fn a_reservation_that_is_known_is_told_while_its_signer_is_paused() {
+    let server = World::new().server().await;
+    let lent = reserved(&server, &json!({ "requestId": "a" })).await;
+    let pause = format!("/api/v1/signers/{ALICE}/pause");
+    server.post(&pause, &json!({ "reason": "x" })).await;
+    let body = wish(&json!({ "requestId": "a" }));
+    let again = server.post(RESERVE, &body).await;
+    assert_eq!((again.status, again.json()), (200, lent));
 }
 
 #[tokio::test(start_paused = true)]

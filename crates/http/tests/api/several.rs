@@ -197,6 +197,46 @@ async fn under_a_name_nothing_is_given_back_that_the_same_request_may_have_got()
     assert_eq!(nonces, [0, 1, 2]);
 }
 
+/// An operator pauses the signer between the first of two and the second. Whoever repeats the request meanwhile is
+/// answered with the first: it is nobody else's, and once nonces are given again the same name completes both.
+#[tokio::test(start_paused = true)]
+async fn several_that_a_pause_has_stopped_stay_lent_and_are_completed_by_the_same_name() {
+    let (world, sabotage) = Sabotage::world();
+    let server = world.server().await;
+    server.create(&payment(1)).await;
+    let two = json!({ "count": 2, "requestId": "a" });
+    let signer = format!("/api/v1/signers/{ALICE}");
+    let reason = json!({ "reason": "x" });
+    let first = sabotage.called("create");
+    sabotage.slow("create", Duration::from_secs(1));
+    let pausing = async {
+        first.await;
+        sabotage.called("create").await;
+        let paused = server.post(&format!("{signer}/pause"), &reason).await;
+        assert_eq!(paused.status, 200);
+    };
+    let body = wish(&two);
+    let (reply, ()) = tokio::join!(server.post(RESERVE, &body), pausing);
+    sabotage.repair();
+    assert_eq!(
+        (reply.status, reply.code().as_str()),
+        (504, "outcome_unknown"),
+        "{}",
+        reply.text()
+    );
+    assert_eq!(sabotage.count("settle"), 0, "nothing is given back");
+    let rows = server.rows().await;
+    assert_eq!((rows.len(), rows[1].state.name().word()), (2, "RESERVED"));
+    server.post(&format!("{signer}/resume"), &reason).await;
+    let lent = list(&server, &two, 201).await;
+    let nonces: Vec<_> = lent.iter().map(|each| each["nonce"].clone()).collect();
+    assert_eq!(nonces, [1, 2]);
+    assert!(lent.iter().all(|each| each["state"] == "RESERVED"));
+    assert_eq!(list(&server, &two, 200).await, lent);
+    let next = list(&server, &json!({ "count": 1 }), 201).await;
+    assert_eq!(next[0]["nonce"], 3);
+}
+
 #[tokio::test(start_paused = true)]
 async fn several_that_were_given_back_by_their_holder_are_told_as_they_stand() {
     let server = World::new().server().await;

@@ -136,6 +136,7 @@ async fn a_pause_needs_a_reason() {
     check(json!({ "reason": "  " }), &["reason"]).await;
     check(json!({ "reason": "a\u{0}" }), &["reason"]).await;
     check(json!({ "reason": "x".repeat(1_001) }), &["reason"]).await;
+    check(json!({ "reason": "ä".repeat(1_001) }), &["reason"]).await;
     check(
         json!({ "reason": 1, "chain": 1, "who": 1 }),
         &["who", "chain", "reason"],
@@ -146,6 +147,20 @@ async fn a_pause_needs_a_reason() {
     let long = json!({ "a": "x".repeat(16 * 1024) });
     check(json!({ "reason": "x", "audit": long }), &["audit"]).await;
     assert_eq!(signer(&server).await["paused"], Value::Null);
+}
+
+/// The description counts characters, and so must we: a reason in another script is no shorter.
+#[tokio::test(start_paused = true)]
+async fn a_reason_is_as_long_as_the_description_says() {
+    let server = World::new().server().await;
+    server.create(&payment(1)).await;
+    let reason = "错".repeat(1_000);
+    let signer = format!("/api/v1/signers/{ALICE}");
+    let body = json!({ "reason": reason });
+    let reply = server.post(&format!("{signer}/pause"), &body).await;
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    let acts = server.get(&format!("{signer}/audit")).await.json();
+    assert_eq!(acts["acts"][0]["reason"], reason);
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 //! What holders of reservations say to the model.
 
-use fencepost_app::ports::{Record, Settle, SettleAct, Settled, StoreError, check};
+use fencepost_app::ports::{
+    LATE_HASHES_MAX, Record, Settle, SettleAct, Settled, StoreError, check,
+};
 use fencepost_domain::attempt::{self, Attempt};
 use fencepost_domain::event::{self, Event};
 use fencepost_domain::flat::Name;
@@ -65,6 +67,7 @@ impl Whole {
             Some(tx) => Settled::LockLost {
                 recorded: tx == row.tx,
             },
+            None if row.attempts >= LATE_HASHES_MAX => Settled::LockLost { recorded: false },
             None => {
                 let event = Event::new(event::Kind::Submitted)
                     .hash(Some(hash))

@@ -1,0 +1,149 @@
+//! Reservations and placeholders at a node that does not lead: they need their nonces at once, and only the
+//! leader gives any. What is known is told by every node all the same.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use fencepost_app::lifecycle::accept::Verdict;
+use fencepost_app::ports::{NewTx, Peers, Unforwarded};
+use fencepost_domain::ids::Lane;
+use serde_json::{Value, json};
+
+use super::chain_steps::id;
+use super::reserving::{RESERVE, reserved, wish};
+use super::sabotage::{Fault, Sabotage};
+use super::world::{ALICE, Reply, Server, World, payment};
+
+/// What comes of handing a request to the leader.
+#[derive(Debug, Clone, Copy)]
+enum Leader {
+    IsAway,
+    IsSilent,
+    HasLostIt,
+    IsFull,
+    HasNoStore,
+    CannotSay,
+}
+
+#[async_trait]
+impl Peers for Leader {
+    async fn forward(
+        &self,
+        _: &str,
+        _: Lane,
+        _: &NewTx,
+        _: Duration,
+    ) -> Result<Verdict, Unforwarded> {
+        match self {
+            Self::IsAway => Err(Unforwarded::NotSent("as the test says".into())),
+            Self::IsSilent => Err(Unforwarded::Unanswered("as the test says".into())),
+            Self::HasLostIt => Ok(Verdict::NotLeader(None)),
+            Self::IsFull => Ok(Verdict::Overloaded),
+            Self::HasNoStore => Ok(Verdict::Unavailable),
+            Self::CannotSay => Ok(Verdict::Unknown),
+        }
+    }
+
+    async fn nudge(&self, _: &str, _: Lane, _: Duration) -> Result<(), Unforwarded> {
+        Err(Unforwarded::NotSent("as the test says".into()))
+    }
+}
+
+const ALL: [Leader; 6] = [
+    Leader::IsAway,
+    Leader::IsSilent,
+    Leader::HasLostIt,
+    Leader::IsFull,
+    Leader::HasNoStore,
+    Leader::CannotSay,
+];
+
+/// A node that reaches the leader like this.
+async fn follower(world: &mut World, leader: Leader) -> Server {
+    world.peers = Arc::new(leader);
+    world.server_at("n2", "http://127.0.0.1:2").await
+}
+
+async fn fill(server: &Server, body: &Value) -> Reply {
+    let path = format!("/api/v1/signers/{ALICE}/placeholder");
+    server.post(&path, body).await
+}
+
+fn told(reply: &Reply) -> (u16, String) {
+    (reply.status, reply.code())
+}
+
+/// I6: the same request id gives the same transaction, whatever has crashed in between.
+#[tokio::test(start_paused = true)]
+async fn what_is_known_is_told_by_a_node_that_does_not_lead() {
+    let mut world = World::new();
+    let first = world.server().await;
+    let given_back = first.create(&payment(1)).await;
+    first.create(&payment(2)).await;
+    first.reject(id(&given_back)).await;
+    let gap = json!({ "nonce": 0, "reason": "fill", "requestId": "b" });
+    let filled = fill(&first, &gap).await;
+    assert_eq!(filled.status, 202, "{}", filled.text());
+    let lent = reserved(&first, &json!({ "requestId": "a" })).await;
+    for leader in ALL {
+        let other = follower(&mut world, leader).await;
+        let again = other
+            .post(RESERVE, &wish(&json!({ "requestId": "a" })))
+            .await;
+        assert_eq!((again.status, again.json()), (200, lent.clone()));
+        let again = fill(&other, &gap).await;
+        assert_eq!((again.status, again.json()), (200, filled.json()));
+        // A name that is another's is a conflict here as it is there.
+        let conflict = other
+            .post(RESERVE, &wish(&json!({ "requestId": "b" })))
+            .await;
+        assert_eq!(told(&conflict), (409, "idempotency_conflict".to_owned()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_leader_cannot_do_now_is_told_as_what_it_is() {
+    let mut world = World::new();
+    let first = world.server().await;
+    first.create(&payment(1)).await;
+    for leader in ALL {
+        let other = follower(&mut world, leader).await;
+        let expected = match leader {
+            Leader::IsAway | Leader::HasLostIt => (409, "not_leader".to_owned()),
+            Leader::IsFull => (503, "overloaded".to_owned()),
+            Leader::HasNoStore => (503, "store_unavailable".to_owned()),
+            Leader::IsSilent | Leader::CannotSay => (504, "outcome_unknown".to_owned()),
+        };
+        for more in [json!({}), json!({ "requestId": "a" })] {
+            let reply = other.post(RESERVE, &wish(&more)).await;
+            assert_eq!(told(&reply), expected, "{leader:?}: {more}");
+        }
+        let reply = fill(&other, &json!({ "nonce": 0, "reason": "fill" })).await;
+        assert_eq!(told(&reply), expected, "{leader:?}");
+    }
+    assert_eq!(first.rows().await.len(), 1);
+}
+
+/// A look that fails proves nothing: what may have been stored is not told as if it were not.
+#[tokio::test(start_paused = true)]
+async fn a_known_name_that_cannot_be_looked_for_is_not_told_as_refused() {
+    let (mut world, sabotage) = Sabotage::world();
+    let first = world.server().await;
+    first.create(&payment(1)).await;
+    for leader in ALL {
+        let other = follower(&mut world, leader).await;
+        sabotage.fail("find", Fault::Away);
+        let reply = other
+            .post(RESERVE, &wish(&json!({ "requestId": "a" })))
+            .await;
+        sabotage.repair();
+        let expected = match leader {
+            Leader::IsSilent | Leader::CannotSay => (504, "outcome_unknown".to_owned()),
+            Leader::IsAway | Leader::HasLostIt | Leader::IsFull | Leader::HasNoStore => {
+                (503, "store_unavailable".to_owned())
+            }
+        };
+        assert_eq!(told(&reply), expected, "{leader:?}");
+    }
+}
