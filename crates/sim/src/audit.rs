@@ -113,7 +113,8 @@ impl<'a> Auditor<'a> {
         match change {
             PauseChange::Pause(PauseReason::CursorJump) => self.world.saw(Rare::CursorJump),
             PauseChange::Pause(_) => self.world.saw(Rare::LanePaused),
-            PauseChange::Resume | PauseChange::Reconcile { .. } => {}
+            PauseChange::Reconcile { .. } => self.world.checker().follow(*lane),
+            PauseChange::Resume => {}
         }
     }
 
@@ -129,6 +130,7 @@ impl<'a> Auditor<'a> {
             CursorMove::Raise { held, .. } => {
                 self.fence(*held, *moved == CursorMoved::Fenced).await;
                 self.world.saw(Rare::CursorRaised);
+                self.world.checker().follow(*lane);
             }
             CursorMove::Lower { to } => {
                 if let CursorMoved::Now { .. } = moved {

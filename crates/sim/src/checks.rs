@@ -26,6 +26,8 @@ struct LaneFacts {
     cursor: Nonce,
     seq: u64,
     leader: Option<Holder>,
+    /// Its cursor was raised to what the chain said.
+    followed: bool,
     /// Nonces that were given back at some time.
     freed: BTreeSet<u64>,
 }
@@ -65,6 +67,7 @@ impl Checker {
             cursor: Nonce::default(),
             seq: 0,
             leader: None,
+            followed: false,
             freed: BTreeSet::new(),
         };
         Self {
@@ -88,6 +91,16 @@ impl Checker {
     /// An operator has lowered a cursor.
     pub(crate) fn lower(&mut self, lane: LaneId, to: Nonce) {
         self.lane(lane).cursor = to;
+    }
+
+    /// The cursor of a lane goes where the chain is said to be: nonces in between are nobody's.
+    pub(crate) fn follow(&mut self, lane: LaneId) {
+        self.lane(lane).followed = true;
+    }
+
+    /// Whether that ever happened.
+    pub(crate) fn followed(&self, lane: LaneId) -> bool {
+        self.lanes[&lane].followed
     }
 
     pub(crate) fn open_remedy(&mut self, tx: TxId) {

@@ -29,6 +29,7 @@ pub(crate) struct Ledger {
     /// Names under which more than one thing was asked for.
     pub(crate) ambiguous: BTreeSet<(Lane, String)>,
     pub(crate) tries: BTreeMap<TxId, Told>,
+    acked: BTreeSet<TxId>,
     foreign: BTreeSet<B256>,
     /// What readers of the feed have seen.
     pub(crate) feed: Vec<Completion>,
@@ -44,10 +45,9 @@ impl Ledger {
         self.foreign.contains(hash)
     }
 
-    /// How many transactions clients were told to be stored.
-    pub(crate) fn accepted(&self) -> u64 {
-        let stored = self.tries.values().filter(|told| **told == Told::Stored);
-        u64::try_from(stored.count()).expect("it is in memory")
+    /// Under which ids clients know what they were told to be stored.
+    pub(crate) fn acked(&self) -> impl Iterator<Item = TxId> {
+        self.acked.iter().copied()
     }
 }
 
@@ -116,6 +116,7 @@ impl World {
         if is_new && id != tx.tx {
             self.violate("I6 acked is stored", format!("{tx:?} is new under {id:?}"));
         }
+        self.ledger().acked.insert(id);
         let Some(name) = name else {
             return;
         };

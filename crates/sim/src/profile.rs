@@ -12,11 +12,11 @@ use fencepost_domain::request::Ceilings;
 use crate::rng::Rng;
 
 /// One gwei in wei.
-pub const GWEI: u128 = 1_000_000_000;
+pub(crate) const GWEI: u128 = 1_000_000_000;
 /// The chain's id.
-pub const CHAIN: u64 = 1;
+pub(crate) const CHAIN: u64 = 1;
 /// The most lanes of any world: so many keys are needed.
-pub const LANES_MAX: u32 = 5;
+pub(crate) const LANES_MAX: u32 = 5;
 /// How many blocks `safe` is behind the head.
 pub(crate) const SAFE_LAG: u64 = 2;
 /// How many blocks `finalized` is behind the head.

@@ -11,9 +11,14 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use crate::client::Client;
+use crate::fate::Fateful;
 use crate::healing;
+use crate::holder::Borrower;
 use crate::miner::Miner;
+use crate::operator::Operator;
+use crate::outsider::Outsider;
 use crate::profile::LANES_MAX;
+use crate::reader::Reader;
 use crate::sometimes::Sometimes;
 use crate::trace::Told;
 use crate::world::{Violation, World};
@@ -126,6 +131,13 @@ async fn live(world: &Arc<World>) {
     for n in 0..3 {
         everybody.spawn(Client::new(world, n, &left, &amount).run());
     }
+    everybody.spawn(Borrower::new(world).run());
+    everybody.spawn(Operator::new(world).run());
+    if world.profile.foreigners {
+        everybody.spawn(Outsider::new(world).run());
+    }
+    tokio::spawn(Reader::new(world).run());
+    tokio::spawn(Fateful::new(world).run());
     let began = Instant::now();
     let done = timeout(LONGEST, async {
         while everybody.join_next().await.is_some() {}

@@ -14,7 +14,7 @@ const FNV_PRIME: u64 = 0x0100_0000_01b3;
 
 /// The lines of a run.
 #[derive(Debug)]
-pub struct Trace {
+pub(crate) struct Trace {
     began: Instant,
     prints: bool,
     lines: Mutex<Lines>,
@@ -32,7 +32,7 @@ struct Lines {
 impl Trace {
     /// Nothing has happened. All lines are kept only where they are wanted.
     #[must_use]
-    pub fn new(keeps_all: bool) -> Self {
+    pub(crate) fn new(keeps_all: bool) -> Self {
         Self {
             began: Instant::now(),
             prints: keeps_all,
@@ -47,12 +47,12 @@ impl Trace {
     }
 
     /// A step that matters.
-    pub fn note(&self, who: &str, what: impl Display) {
+    pub(crate) fn note(&self, who: &str, what: impl Display) {
         self.line(who, what, true);
     }
 
     /// A step of which there are many: it counts, and is not shown with a violation.
-    pub fn murmur(&self, who: &str, what: impl Display) {
+    pub(crate) fn murmur(&self, who: &str, what: impl Display) {
         self.line(who, what, false);
     }
 
@@ -81,7 +81,7 @@ impl Trace {
 
     /// How many steps there were, what they come to, and the last or all of them.
     #[must_use]
-    pub fn told(&self) -> Told {
+    pub(crate) fn told(&self) -> Told {
         let lines = self.lines.lock().expect("nothing panics while it is held");
         Told {
             digest: lines.digest,
