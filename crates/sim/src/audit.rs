@@ -315,7 +315,12 @@ impl<'a> Auditor<'a> {
     ) {
         self.note(format_args!("decides {:?}: {answer:?}", decided.action));
         match answer {
-            Decision::Written => self.fence(*held, false).await,
+            Decision::Written => {
+                if decided.action.is_some() {
+                    self.world.saw(Rare::PolicyActed);
+                }
+                self.fence(*held, false).await;
+            }
             Decision::Fenced => self.fence(*held, true).await,
             Decision::Gone => {}
         }

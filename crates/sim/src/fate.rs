@@ -213,22 +213,30 @@ impl Fateful {
             | FaultKind::Count(_)
             | FaultKind::ChainId(_) => {}
         }
-        self.world
-            .note("chain", format_args!("endpoint {}: {kind:?}", endpoint.0));
-        let fault = Fault::new(kind).every(self.luck.between(1, 3));
-        let fault = self
-            .world
-            .chain
-            .lock()
-            .add_fault(endpoint, fault)
-            .expect("there is room");
-        let (world, after) = (Arc::clone(&self.world), self.luck.millis(300, 4_000));
+        // Mostly one of them, seldom and for longer all of them: then nobody can tell.
+        if self.luck.chance(150) {
+            let (every, after) = (1, self.luck.millis(2_000, 15_000));
+            for n in 0..self.world.profile.endpoints {
+                self.say(EndpointId(n), kind.clone(), every, after);
+            }
+        } else {
+            let (every, after) = (self.luck.between(1, 3), self.luck.millis(300, 4_000));
+            self.say(endpoint, kind, every, after);
+        }
+    }
+
+    fn say(&self, endpoint: EndpointId, kind: FaultKind, every: u64, after: Duration) {
+        let told = format_args!("endpoint {}: {kind:?} for {after:?}", endpoint.0).to_string();
+        self.world.note("chain", told);
+        let fault = Fault::new(kind).every(every);
+        let added = self.world.chain.lock().add_fault(endpoint, fault);
+        let fault = added.expect("there is room");
+        let world = Arc::clone(&self.world);
         tokio::spawn(async move {
             sleep(after).await;
             let mut chain = world.chain.lock();
-            chain
-                .clear_faults(endpoint, Some(fault))
-                .expect("it is there");
+            let cleared = chain.clear_faults(endpoint, Some(fault));
+            cleared.expect("it is there");
         });
     }
 

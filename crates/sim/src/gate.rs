@@ -2,8 +2,9 @@
 //! and every answer into it passes here.
 
 use std::future::pending;
+use std::sync::Mutex;
 
-use tokio::sync::watch;
+use tokio::sync::Notify;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Life {
@@ -12,36 +13,48 @@ enum Life {
     Dead,
 }
 
-/// Where a node's calls leave and answers arrive.
+/// Where a node's calls leave and answers arrive. Those who wait here are woken in the order in which they
+/// came; a `watch` channel would wake them in any.
 #[derive(Debug)]
-pub(crate) struct Gate(watch::Sender<Life>);
+pub(crate) struct Gate {
+    life: Mutex<Life>,
+    turned: Notify,
+}
 
 impl Gate {
     pub(crate) fn new() -> Self {
-        Self(watch::Sender::new(Life::Runs))
+        Self {
+            life: Mutex::new(Life::Runs),
+            turned: Notify::new(),
+        }
+    }
+
+    fn life(&self) -> Life {
+        *self.life.lock().expect("nothing panics while it is held")
     }
 
     /// Waits while the process stands still. What is of a dead one never goes on.
     pub(crate) async fn pass(&self) {
-        if *self.0.borrow() == Life::Runs {
-            return;
-        }
-        let mut life = self.0.subscribe();
         loop {
-            let now = *life.borrow_and_update();
-            match now {
+            // Asked for before the look, so that no turn is missed in between.
+            let turned = self.turned.notified();
+            match self.life() {
                 Life::Runs => return,
-                Life::Stopped => {}
+                Life::Stopped => turned.await,
                 Life::Dead => pending().await,
             }
-            life.changed().await.expect("the sender is ours");
         }
     }
 
     /// Resolves when the process is dead.
     pub(crate) async fn died(&self) {
-        let mut life = self.0.subscribe();
-        let _ = life.wait_for(|life| *life == Life::Dead).await;
+        loop {
+            let turned = self.turned.notified();
+            if self.is_dead() {
+                return;
+            }
+            turned.await;
+        }
     }
 
     pub(crate) fn stop(&self) {
@@ -53,24 +66,24 @@ impl Gate {
     }
 
     pub(crate) fn kill(&self) {
-        self.0.send_replace(Life::Dead);
+        *self.life.lock().expect("nothing panics while it is held") = Life::Dead;
+        self.turned.notify_waiters();
     }
 
     pub(crate) fn runs(&self) -> bool {
-        *self.0.borrow() == Life::Runs
+        self.life() == Life::Runs
     }
 
     pub(crate) fn is_dead(&self) -> bool {
-        *self.0.borrow() == Life::Dead
+        self.life() == Life::Dead
     }
 
     fn turn(&self, from: Life, to: Life) {
-        self.0.send_if_modified(|life| {
-            let turns = *life == from;
-            if turns {
-                *life = to;
-            }
-            turns
-        });
+        let mut life = self.life.lock().expect("nothing panics while it is held");
+        if *life == from {
+            *life = to;
+            drop(life);
+            self.turned.notify_waiters();
+        }
     }
 }

@@ -8,11 +8,12 @@ use fencepost_app::ports::{
     Action, Audit, Body, NewTx, PauseChange, Record, Settle, SettleAct, Store,
 };
 use fencepost_devchain::{EndpointId, View};
+use fencepost_domain::ids::{Lane, Nonce};
 use fencepost_domain::request::{Draft, Payload};
 use fencepost_domain::state::{State, Why};
 use tokio::time::{Instant, sleep};
 
-use crate::checks::PAYEE;
+use crate::checks::{Checker, PAYEE};
 use crate::rng::Rng;
 use crate::run::name;
 use crate::verdict;
@@ -23,6 +24,8 @@ use crate::world::World;
 const PATIENCE: Duration = Duration::from_mins(5);
 /// How often it is looked whether all has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How far back whoever used a nonce is looked for.
+const CONSUMER_DEPTH: u64 = 120;
 /// After how many looks whoever heals helps where a person would have to.
 const HELP_EVERY: u32 = 6;
 
@@ -111,11 +114,28 @@ async fn resume_lanes(world: &World) {
     }
 }
 
-/// What has not ended.
+/// What has not ended, and could.
 fn unfinished(world: &World) -> Vec<Record> {
     let checker = world.checker();
-    let open = checker.rows.values().filter(|row| !row.state.is_final());
+    let open = checker
+        .rows
+        .values()
+        .filter(|row| !row.state.is_final() && !is_taken_long_ago(&checker, row));
     open.cloned().collect()
+}
+
+/// A documented limit: what has used a nonce is looked for in the newest 120 blocks. If nobody could look
+/// for that long, whose nonce was taken stays STUCK/NO_RECEIPT, which is true.
+fn is_taken_long_ago(checker: &Checker, row: &Record) -> bool {
+    let State::Stuck(stuck) = &row.state else {
+        return false;
+    };
+    let by = checker.mirror.user(row.lane.signer, stuck.nonce.get());
+    let foreign = by.is_some_and(|(hash, depth)| {
+        let own = checker.known(&hash).is_some_and(|known| known.tx == row.tx);
+        !own && depth > CONSUMER_DEPTH
+    });
+    stuck.why == Why::NoReceipt && foreign
 }
 
 /// What a person would have to do: fill gaps, end holds, and speak for holders that do not.
@@ -136,6 +156,9 @@ async fn help(world: &Arc<World>, open: &[Record], luck: &mut Rng) {
             };
             drop(member.node.ask_remedy(row, &wish).await);
         }
+        if let State::Submitted(lent) = &row.state {
+            fill_below(world, row.lane, lent.nonce, luck).await;
+        }
         if let (State::Reserved(lent), Some(terms)) = (&row.state, row.reservation) {
             let signer = row.lane.signer;
             let is_used = world.is_used(signer, lent.nonce.get());
@@ -148,6 +171,26 @@ async fn help(world: &Arc<World>, open: &[Record], luck: &mut Rng) {
                 drop(member.node.settle_loan(row.lane, &call).await);
             }
         }
+    }
+}
+
+/// A lent nonce is never told as stuck: whoever looks at its lane sees the gap, and uses it up.
+async fn fill_below(world: &Arc<World>, lane: Lane, below: Nonce, luck: &mut Rng) {
+    let count = world.chain.lock().state().nonce(&lane.signer);
+    let from = Nonce::new(count).expect("it is small");
+    let gaps = world.store.gaps(world.lane_id(lane), from, 20).await;
+    let gaps = gaps.expect("it is asked directly");
+    for nonce in gaps.into_iter().filter(|nonce| *nonce < below) {
+        let tx = NewTx {
+            tx: world.mint(luck),
+            request_id: None,
+            body: Body::Placeholder(nonce),
+            not_after: None,
+            meta: None,
+        };
+        let member = Arc::clone(luck.pick(&world.all()));
+        let verdict = member.ask(lane, vec![tx.clone()], PATIENCE).await.pop();
+        world.answered(lane, &tx, verdict.flatten().as_ref());
     }
 }
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use alloy_primitives::B256;
-use fencepost_devchain::{EndpointId, Fate, Order, Plan, View};
+use fencepost_app::ports::Record;
+use fencepost_devchain::{EndpointId, Fate, Order, Plan, ReorgError, View};
 use tokio::time::sleep;
 
 use crate::clock::EPOCH;
@@ -51,7 +52,7 @@ impl Miner {
         self.fees();
         if reorgs {
             self.reorg();
-        } else if !idles {
+        } else if !idles && !self.mine_older() {
             self.mine();
         }
         if self.luck.chance(rates.rpc_fails) {
@@ -81,6 +82,35 @@ impl Miner {
             .note("chain", format_args!("block {number}: {txs}, {left} wait"));
     }
 
+    /// Now and then an older attempt gets into a block, by a node that never heard of the newer one.
+    fn mine_older(&mut self) -> bool {
+        if !self.luck.chance(60) {
+            return false;
+        }
+        let older: Vec<B256> = {
+            let checker = self.world.checker();
+            let older = checker.attempts.iter().filter(|(_, known)| {
+                let newest = checker.attempts_of(known.tx);
+                let is_open = |row: &Record| !row.state.is_final();
+                known.n < newest && checker.rows.get(&known.tx).is_some_and(is_open)
+            });
+            older.map(|(hash, _)| *hash).collect()
+        };
+        if older.is_empty() {
+            return false;
+        }
+        let (wanted, time) = ([*self.luck.pick(&older)], self.time());
+        let mined = self.world.chain.lock().mine_with(&wanted, time);
+        if let Ok(block) = &mined {
+            let number = block.number();
+            self.world.note(
+                "chain",
+                format_args!("block {number} with an older attempt"),
+            );
+        }
+        mined.is_ok()
+    }
+
     /// Now and then a block costs more than some pay.
     fn fees(&mut self) {
         if self.dear_for > 0 {
@@ -103,7 +133,7 @@ impl Miner {
 
     fn reorg(&mut self) {
         let deep = if self.luck.chance(40) { 9 } else { 3 };
-        let plan = Plan {
+        let mut plan = Plan {
             depth: self.luck.between(1, deep),
             extra: self.luck.below(3),
             txs: match self.luck.below(5) {
@@ -120,14 +150,18 @@ impl Miner {
             },
             ..Plan::default()
         };
-        let swaps = plan.instead.len();
-        let done = self.world.chain.lock().reorg(&plan);
+        let mut done = self.world.chain.lock().reorg(&plan);
+        if let Err(ReorgError::Unknown(_) | ReorgError::NotReplaced(_)) = done {
+            // No pool remembers the other bytes: the same without them.
+            plan.instead.clear();
+            done = self.world.chain.lock().reorg(&plan);
+        }
         match done {
             Ok(reorg) => {
                 let (head, depth, fate) = (reorg.head.number(), plan.depth, plan.txs);
                 self.world
                     .note("chain", format_args!("reorg {depth} {fate:?} to {head}"));
-                if swaps > 0 {
+                if !plan.instead.is_empty() {
                     self.world.saw(Rare::ReorgSwap);
                 }
                 if self.luck.chance(300) {
@@ -173,7 +207,7 @@ impl Miner {
                 continue;
             };
             let other = checker.attempts.iter().find(|(hash, other)| {
-                other.tx == known.tx && other.n != known.n && chain.raw_of(hash).is_some()
+                other.tx == known.tx && other.n != known.n && *hash != &mined.tx.hash
             });
             if let Some((other, _)) = other {
                 rivals.insert(mined.tx.hash, *other);

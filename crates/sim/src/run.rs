@@ -95,13 +95,13 @@ pub fn run(seed: u64, keys: &Arc<Keyring>, keeps_trace: bool) -> Report {
             () = world.broken() => {}
             () = live(&world) => {}
         }
+        for member in world.all() {
+            world.kill(&member);
+        }
         world
     });
     let took = runtime.block_on(async { world.began.elapsed() });
     let transactions = world.checker().rows.len();
-    for member in world.all() {
-        world.kill(&member);
-    }
     drop(runtime);
     let panicked = PANIC.with_borrow_mut(Option::take);
     let panicked = panicked.map(|facts| Violation {

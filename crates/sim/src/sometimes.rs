@@ -120,7 +120,7 @@ sometimes! {
     /// Executed with status 0.
     Reverted = "a transaction was reverted",
     /// Decided by a policy.
-    PolicyActed = "a policy's decision was carried out",
+    PolicyActed = "a policy decided on a remedy",
     /// The leader died in between.
     TakeoverInRemedy = "a lane was taken over while a remedy was open",
     /// Lent and used.

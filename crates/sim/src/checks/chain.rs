@@ -104,6 +104,20 @@ impl Mirror {
             .collect()
     }
 
+    /// What uses a nonce on the canonical chain, and how many blocks are on top of it.
+    pub(crate) fn user(&self, signer: Address, nonce: u64) -> Option<(B256, u64)> {
+        let deepest = self.canon.iter().rev().zip(0_u64..);
+        let mut uses = deepest.flat_map(|(block, depth)| {
+            let is_it = move |mined: &&Mined| mined.tx.sender == signer && mined.tx.nonce == nonce;
+            block
+                .txs
+                .iter()
+                .filter(is_it)
+                .map(move |mined| (mined.tx.hash, depth))
+        });
+        uses.next()
+    }
+
     fn counts(&self, block: &Block) -> bool {
         let at = usize::try_from(block.number() - 1).expect("it is in memory");
         self.canon
