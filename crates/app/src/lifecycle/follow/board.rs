@@ -81,6 +81,19 @@ impl Board {
         hits.insert(hit.whose.tx, hit);
     }
 
+    /// The same, where the board may know: then it stays as it is.
+    pub(crate) fn see(&self, hit: Hit) {
+        let known = {
+            let notes = self.notes();
+            let hits = notes.hits.get(&hit.block.number);
+            let known = hits.and_then(|hits| hits.get(&hit.whose.tx));
+            known.is_some_and(|known| known.block == hit.block)
+        };
+        if !known {
+            self.put(hit);
+        }
+    }
+
     /// A transaction is in no block.
     pub(crate) fn take(&self, hit: &Hit) {
         self.notes().take(hit.whose.tx);
