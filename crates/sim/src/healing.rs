@@ -1,5 +1,6 @@
 //! The end: nothing goes wrong any more, and then everything that was accepted comes to its true end.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use fencepost_app::ports::{
     Action, Audit, Body, NewTx, PauseChange, Record, Settle, SettleAct, Store,
 };
 use fencepost_devchain::{EndpointId, View};
-use fencepost_domain::ids::{Lane, Nonce};
+use fencepost_domain::ids::{Lane, LaneId, Nonce};
 use fencepost_domain::request::{Draft, Payload};
 use fencepost_domain::state::{State, Why};
 use tokio::time::{Instant, sleep};
@@ -117,10 +118,13 @@ async fn resume_lanes(world: &World) {
 /// What has not ended, and could.
 fn unfinished(world: &World) -> Vec<Record> {
     let checker = world.checker();
-    let open = checker
-        .rows
-        .values()
-        .filter(|row| !row.state.is_final() && !is_taken_long_ago(&checker, row));
+    let open = || checker.rows.values().filter(|row| !row.state.is_final());
+    // With a window, all that come later wait behind such a one, and are told as nothing.
+    let held_up: BTreeSet<LaneId> = open()
+        .filter(|row| is_taken_long_ago(&checker, row))
+        .map(|row| row.lane_id)
+        .collect();
+    let open = open().filter(|row| !held_up.contains(&row.lane_id));
     open.cloned().collect()
 }
 

@@ -194,8 +194,8 @@ async fn feed(world: &World, rows: &[Record]) {
     }
     let last: BTreeMap<_, _> = all.iter().map(|row| (row.tx, row)).collect();
     for row in rows {
-        // A nonce that was given back has ended nothing.
-        if matches!(row.state, State::Recyclable(_)) {
+        // A nonce that was given back has ended nothing, and what is not told is not in the feed.
+        if !row.state.is_told() {
             continue;
         }
         let told = last

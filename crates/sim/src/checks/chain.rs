@@ -87,6 +87,13 @@ impl Mirror {
         places.filter_map(|block| self.deep_in(block, hash))
     }
 
+    /// Whether a nonce was used in a block that was deep at some time.
+    pub(crate) fn deep_use(&self, signer: Address, nonce: u64) -> bool {
+        let is_it = |mined: &Mined| mined.tx.sender == signer && mined.tx.nonce == nonce;
+        let mut deep = self.deep.iter().filter_map(|hash| self.blocks.get(hash));
+        deep.any(|block| block.txs.iter().any(is_it))
+    }
+
     /// Where a transaction is on the canonical chain.
     pub(crate) fn mined(&self, hash: &B256) -> Option<(&Block, &Mined)> {
         let places = self.places.get(hash)?.iter();

@@ -114,7 +114,10 @@ impl Checker {
     /// Another transaction of the same account and nonce is in a deep block.
     fn taken(&self, row: &Record, nonce: Nonce, foreign: Option<B256>) -> Option<String> {
         let Some(foreign) = foreign else {
-            return Some("nobody knows by what".to_owned());
+            // A lent nonce is used by whatever uses it; of our own that proves nothing.
+            let lent = row.kind == state::Kind::Reserved;
+            let used = self.mirror.deep_use(row.lane.signer, nonce.get());
+            return (!lent || !used).then(|| "nobody knows by what".to_owned());
         };
         if self.kind_of(row.tx, &foreign).is_some() && row.kind != state::Kind::Reserved {
             return Some("that is an attempt of its own".to_owned());
