@@ -49,6 +49,8 @@ pub(crate) struct Checker {
     pub(crate) rows: BTreeMap<TxId, Record>,
     /// Whose a nonce is for ever, because bytes for it are stored.
     bound: BTreeMap<(LaneId, u64), TxId>,
+    /// Transactions of ours with stored bytes.
+    signed: BTreeSet<TxId>,
     /// Who holds a nonce.
     holders: BTreeMap<(LaneId, u64), TxId>,
     pub(crate) attempts: BTreeMap<B256, Known>,
@@ -74,6 +76,7 @@ impl Checker {
             lanes: ids.iter().map(|id| (*id, facts.clone())).collect(),
             rows: BTreeMap::new(),
             bound: BTreeMap::new(),
+            signed: BTreeSet::new(),
             holders: BTreeMap::new(),
             attempts: BTreeMap::new(),
             counts: BTreeMap::new(),
@@ -239,6 +242,9 @@ impl World {
     /// before, or leave a node that does not lead any more, cannot be held back.
     fn newest(&self, who: &str, hash: B256, known: &Known) {
         let checker = self.checker();
+        if checker.attempts_of(known.tx) == known.n {
+            return;
+        }
         let row = &checker.rows[&known.tx];
         let newer = checker.attempts.values().filter(|each| {
             each.tx == known.tx && each.n > known.n && each.at.elapsed() > 4 * self.lease()

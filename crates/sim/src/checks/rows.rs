@@ -109,8 +109,7 @@ impl Checker {
                 format!("{old:?} then {new:?}"),
             ));
         }
-        let is_bound = self.bound.values().any(|tx| *tx == new.tx);
-        if is_bound && old.state.nonce() != new.state.nonce() {
+        if self.signed.contains(&new.tx) && old.state.nonce() != new.state.nonce() {
             broken.push(("I5 maybe sent is sent", format!("{old:?} then {new:?}")));
         }
     }
@@ -134,6 +133,7 @@ impl Checker {
         }
         let signed = new.kind != state::Kind::Reserved && new.attempts > 0;
         if signed {
+            self.signed.insert(new.tx);
             let bound = *self.bound.entry(place).or_insert(new.tx);
             if bound != new.tx {
                 broken.push(("I2 no nonce twice", self.two(place, bound, new)));
