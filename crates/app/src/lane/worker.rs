@@ -2,7 +2,7 @@
 //! lane. What arrives while one statement is under way makes the next batch. It waits for the store
 //! only: signing and chains have tasks of their own, which report to it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ pub struct Worker {
     desk: usize,
     pub(crate) memory: HashMap<LaneId, Memory>,
     /// Lanes in which a statement of ours may still run: only a new token puts an end to it.
-    pub(crate) doubted: HashSet<LaneId>,
+    pub(crate) doubted: BTreeSet<LaneId>,
     /// What goes into the next turn, ahead of what arrives.
     again: Vec<Job>,
     /// When lanes were last compared with the chain, and under which token.
@@ -67,7 +67,7 @@ pub struct Worker {
     /// What waited for such an answer and has it.
     pub(super) released: Vec<Work>,
     /// The unfinished transactions of lanes we lead.
-    pub(crate) tracks: HashMap<LaneId, Track>,
+    pub(crate) tracks: BTreeMap<LaneId, Track>,
     /// Lanes whose transactions are to be read.
     pub(crate) unread: BTreeSet<LaneId>,
     /// Decided, not written.
@@ -109,12 +109,12 @@ impl Worker {
             ticks: 0,
             desk,
             memory: HashMap::new(),
-            doubted: HashSet::new(),
+            doubted: BTreeSet::new(),
             again: vec![],
             aligned: HashMap::new(),
             parked: BTreeMap::new(),
             released: vec![],
-            tracks: HashMap::new(),
+            tracks: BTreeMap::new(),
             unread: BTreeSet::new(),
             plans: Plans::default(),
             endings: BTreeMap::new(),
@@ -311,7 +311,7 @@ impl Worker {
             return;
         }
         match sight {
-            Sight::Mined(receipt) => self.mined(whose.lane, whose, *receipt, true).await,
+            Sight::Mined(receipt) => self.mined(whose.lane, whose, *receipt).await,
             Sight::Reorged(block) => self.reorged(whose.lane, whose, block).await,
             Sight::Final(block) => self.finish(whose.lane, whose, block).await,
             Sight::Covered(block) => self.covered(whose, block).await,

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fencepost_domain::ids::{LaneId, Nonce};
+use fencepost_domain::ids::{LaneId, Nonce, TxId};
 use fencepost_domain::state::Block;
 use fencepost_domain::transition::Input;
 use tokio::sync::mpsc;
@@ -234,10 +234,11 @@ impl Completer {
                 for ending in endings.drain(..) {
                     size += ending.moves.len();
                     match lanes.get_mut(&ending.held.lane) {
-                        Some(known) if known.held == ending.held && size <= BATCH => {
+                        Some(known) if known.takes(&ending) && size <= BATCH => {
                             known.moves.extend(ending.moves);
                         }
-                        // Under another token than the one before it, or too much: not in one statement.
+                        // Under another token than the one before it, of the same transaction, or too
+                        // much: not in one statement.
                         Some(_) => waiting = Some(ending),
                         None => {
                             lanes.insert(ending.held.lane, ending);
@@ -293,11 +294,61 @@ impl Completer {
 }
 
 impl Ending {
+    /// Whether another one goes into the same statement. A lane that was read anew while an end of it
+    /// waited here decides that end again, and no statement moves a transaction twice.
+    fn takes(&self, other: &Self) -> bool {
+        let has = |tx: TxId| self.moves.iter().any(|(_, step)| step.tx == tx);
+        self.held == other.held && !other.moves.iter().any(|(_, step)| has(step.tx))
+    }
+
     fn report(self, answer: Result<LaneMoved, Ungiven>) -> Report {
         Report::Ended {
             held: self.held,
             moves: self.moves,
             answer,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fencepost_domain::event::{Event, Kind};
+    use fencepost_domain::flat::Name;
+    use fencepost_domain::ids::{Token, Version};
+    use fencepost_domain::state::{Failed, State};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn ending(token: u64, tx: u128) -> Ending {
+        let step = Move {
+            tx: TxId(Uuid::from_u128(tx)),
+            version: Version::FIRST,
+            from: (Name::Queued, None),
+            held_nonce: false,
+            to: State::Failed(Failed::Expired),
+            event: Event::new(Kind::Failed),
+            attempt: None,
+            sent: None,
+            receipt: None,
+            error: None,
+            due_in: None,
+            closes: None,
+        };
+        Ending {
+            held: Held {
+                lane: LaneId(1),
+                token: Token::new(token).unwrap(),
+            },
+            moves: vec![(Nonce::default(), step)],
+        }
+    }
+
+    #[test]
+    fn one_statement_takes_a_transaction_once_and_a_lane_under_one_token() {
+        let first = ending(1, 1);
+        assert!(first.takes(&ending(1, 2)));
+        assert!(!first.takes(&ending(1, 1)));
+        assert!(!first.takes(&ending(2, 2)));
     }
 }

@@ -148,7 +148,7 @@ impl Follower {
         let before = self.window.head();
         // Only now, with every receipt in hand: a pass that failed above is simply made again.
         if let Some(first) = self.window.take(&branch, keep) {
-            self.replaced(first, before, &sights);
+            self.replaced(&branch, before, &sights);
             let head = self.window.head().map_or(first, |head| head.number);
             let below = head.get().saturating_sub(self.keep());
             self.board.prune(Height::new(below).unwrap_or(first));
@@ -311,13 +311,26 @@ impl Follower {
     }
 
     /// What stood in blocks that are no longer there, and did not come back in the new ones.
-    fn replaced(&mut self, first: Height, before: Option<Block>, sights: &[(Whose, Receipt)]) {
+    fn replaced(
+        &mut self,
+        branch: &[BlockBody],
+        before: Option<Block>,
+        sights: &[(Whose, Receipt)],
+    ) {
         let back: HashSet<TxId> = sights.iter().map(|(whose, _)| whose.tx).collect();
         let now = self.window.head();
+        let Some(first) = branch.first().map(|body| body.block.number) else {
+            return;
+        };
+        // Of a branch that is longer than the window the lowest blocks are not kept, but they stand.
+        let walked = |height: Height| {
+            let place = usize::try_from(height.get().checked_sub(first.get())?).ok()?;
+            Some(branch.get(place)?.block.hash)
+        };
         for hit in self.board.hits_from(first) {
             let height = hit.block.number;
             let is_past = |head: Option<Block>| head.is_none_or(|head| height > head.number);
-            let standing = self.window.at(height) == Some(hit.block.hash);
+            let standing = walked(height) == Some(hit.block.hash);
             // One that was seen ahead of us is compared when we get there.
             if standing || (is_past(before) && is_past(now)) {
                 continue;

@@ -21,8 +21,8 @@ use crate::reservation::vouch::Named;
 const BATCH: usize = 64;
 
 impl Worker {
-    /// An attempt is in a block. `seen` is false when it was asked for and the follower does not know.
-    pub(crate) async fn mined(&mut self, lane: LaneId, whose: Whose, receipt: Receipt, seen: bool) {
+    /// An attempt is in a block: the follower saw it there, or it was asked for.
+    pub(crate) async fn mined(&mut self, lane: LaneId, whose: Whose, receipt: Receipt) {
         let Some(track) = self.tracks.get(&lane) else {
             return;
         };
@@ -49,8 +49,10 @@ impl Worker {
             by: known.kind,
             execution: receipt.execution,
         };
-        if !seen && let Some(board) = self.node.board(chain) {
-            board.put(Hit {
+        // Also what the follower saw: the lane may have been read anew since, and then the board has the
+        // block that the row still named, which is gone.
+        if let Some(board) = self.node.board(chain) {
+            board.see(Hit {
                 block: at.block,
                 whose,
                 told: false,
@@ -164,7 +166,7 @@ impl Worker {
             });
             if let Some((nonce, tx)) = found {
                 let whose = Whose { lane, nonce, tx };
-                self.mined(lane, whose, receipt, false).await;
+                self.mined(lane, whose, receipt).await;
             }
         }
     }

@@ -8,6 +8,7 @@ use fencepost_app::lifecycle::accept::Verdict;
 use fencepost_app::ports::{Store, StoreError, Watched, Watcher};
 use tokio::sync::Semaphore;
 
+use super::life::{Life, seconds, transfer};
 use super::nodes::{World, accepted, lane, named, nonce_of, unnamed};
 
 /// What is to happen to the next calls of one operation.
@@ -260,4 +261,43 @@ async fn a_lost_reply_of_the_queue_stays_lost_when_the_store_goes_away() {
     let Verdict::Known(_) = b.ask(lane(1), named("pay-1")).await else {
         panic!("it was stored");
     };
+}
+
+/// The follower saw it in its new block while the worker was held up; then the lane was read anew, with the old
+/// block still in its row. What is on the board must be the new one, or nobody ever tells that it is final.
+#[tokio::test(start_paused = true)]
+async fn what_was_moved_to_another_block_while_its_lane_was_read_anew_still_ends() {
+    let mut life = Life::new(1, 1).await;
+    let script = watch(&mut life.world);
+    let node = life.world.node("a").await;
+    let lane = life.lanes[0];
+    life.rest();
+    life.mine(20);
+    seconds(2).await;
+    let rows = life.send(&node, lane, 1).await;
+    life.until_state(&rows[0], "TRACKING/BROADCAST").await;
+    life.mine(1);
+    life.until_state(&rows[0], "TRACKING/MINED").await;
+    let leave = Arc::new(Semaphore::new(0));
+    *script.held.lock().unwrap() = Some(("create", Arc::clone(&leave)));
+    fail(&script, &[("create", Fault::Doubtful)]);
+    let second = node.put(lane, transfer(2));
+    life.world
+        .until("it is under way", async || {
+            *script.waiting.lock().unwrap() > 0
+        })
+        .await;
+    let plan = fencepost_devchain::Plan {
+        depth: 1,
+        extra: 1,
+        ..fencepost_devchain::Plan::default()
+    };
+    life.chain.lock().reorg(&plan).unwrap();
+    seconds(2).await;
+    *script.held.lock().unwrap() = None;
+    leave.add_permits(1);
+    accepted(second.await.unwrap());
+    life.work();
+    life.until_ended().await;
+    life.check().await;
 }

@@ -1,5 +1,7 @@
 //! Blocks that are replaced: the status never claims more than the chain.
 
+use std::time::Duration;
+
 use fencepost_app::ports::{Record, Store};
 use fencepost_devchain::{Fate, Order, Plan};
 use fencepost_domain::event;
@@ -235,4 +237,34 @@ async fn published_confirmations_are_one_for_each_block_and_anew_on_a_fork() {
     let list = node.node.confirmations(rows[0].tx).await.unwrap();
     let list: Vec<u64> = list.iter().map(|each| each.block.number.get()).collect();
     assert_eq!(list, heights);
+}
+
+/// A node that has looked at the chain seldom takes a lane over, in which something ended in a block that it has
+/// not seen. Then it walks more blocks than it keeps: that one is not among them, and was not replaced.
+#[tokio::test(start_paused = true)]
+async fn a_walk_that_is_longer_than_what_is_kept_undoes_no_end() {
+    let mut life = Life::new(1, 1).await;
+    let lane = life.lanes[0];
+    life.rest();
+    life.mine(20);
+    life.world.main.poll_interval = Duration::from_mins(1);
+    let seldom = life.world.node("a").await;
+    seconds(2).await;
+    life.world.main.poll_interval = Duration::from_millis(500);
+    let often = life.world.node("b").await;
+    seconds(1).await;
+    let row = life.send(&often, lane, 1).await.remove(0);
+    life.until_state(&row, "TRACKING/BROADCAST").await;
+    life.mine(4);
+    life.until_state(&row, "CONFIRMED").await;
+    often.kill();
+    life.mine(300);
+    seconds(12).await;
+    let next = life.send(&seldom, lane, 1).await.remove(0);
+    life.until_state(&next, "TRACKING/BROADCAST").await;
+    life.work();
+    life.until_state(&next, "CONFIRMED").await;
+    assert_eq!(life.words(&row).await, "CONFIRMED");
+    assert_eq!(life.feed().await.len(), 2, "nothing was undone");
+    life.check().await;
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use alloy_primitives::{Address, B256, Bytes};
 
 use super::{Devchain, NotThere, SHARED};
+use crate::block::Block;
 use crate::branch::BranchId;
 use crate::endpoint::EndpointId;
 use crate::pool::Accepted;
@@ -34,6 +35,11 @@ impl Devchain {
                 hash: mined.tx.hash,
             })
             .collect()
+    }
+
+    /// The kept canonical blocks above this height, lowest first.
+    pub fn blocks_above(&self, number: u64) -> impl Iterator<Item = &Arc<Block>> {
+        self.branch().above(number)
     }
 
     /// Everything in an endpoint's pool, by account and nonce.

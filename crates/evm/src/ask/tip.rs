@@ -73,6 +73,10 @@ fn head(answer: Answer) -> Result<BlockBody, Fault> {
     blocks::body(&answer?).ok_or(Fault::Garbled("no newest block"))
 }
 
+/// What nodes say to a parameter that they do not know. Any other error may pass, and a tag that is not asked
+/// for is finality that stands still.
+const UNKNOWN_TAG: [i64; 3] = [-32_600, -32_601, -32_602];
+
 /// The height behind a tag. A node that does not know the tag is not asked for it for some time; one
 /// that only has no such block yet is. A tag above the newest block was told by another replica, and
 /// says nothing of the block beside it.
@@ -84,8 +88,9 @@ fn tagged(endpoint: &Endpoint, feature: Feature, answer: Answer, head: Height) -
             (height <= head).then_some(height)
         }
         Err(fault) => {
-            let is_refused = matches!(fault, Fault::Node { .. }) && !fault.is_limit();
-            if is_refused && !blocks::is_absent(&fault) {
+            let is_refused =
+                matches!(&fault, Fault::Node { code, .. } if UNKNOWN_TAG.contains(code));
+            if is_refused && !fault.is_limit() && !blocks::is_absent(&fault) {
                 endpoint.lacks(feature);
             }
             None

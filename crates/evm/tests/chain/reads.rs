@@ -67,10 +67,12 @@ async fn a_tag_that_is_refused_is_not_asked_for_again_for_some_time() {
 async fn a_tag_that_has_no_block_yet_is_asked_for_again() {
     let node = Node::new();
     let chains = chains(from_ref(&node));
-    let yet: [super::script::Said; 3] = [
+    let yet: [super::script::Said; 4] = [
         Ok(Value::Null),
         Err((-39001, "Unknown block")),
         Err((-32000, "safe block not found")),
+        // A node that fails once knows the tag all the same.
+        Err((-32603, "internal error")),
     ];
     for said in yet {
         with_tag(&node, "safe", said);

@@ -28,7 +28,8 @@ pub(crate) struct Hit {
 #[derive(Debug, Default)]
 struct Notes {
     watched: HashMap<B256, Whose>,
-    hits: BTreeMap<Height, HashMap<TxId, Hit>>,
+    /// In order of ids, so that what is told of a block is always told in one order.
+    hits: BTreeMap<Height, BTreeMap<TxId, Hit>>,
     /// At which height a transaction has its hit.
     heights: HashMap<TxId, Height>,
     /// Lanes that missed something of what was seen for them.
@@ -80,6 +81,19 @@ impl Board {
         hits.insert(hit.whose.tx, hit);
     }
 
+    /// The same, where the board may know: then it stays as it is.
+    pub(crate) fn see(&self, hit: Hit) {
+        let known = {
+            let notes = self.notes();
+            let hits = notes.hits.get(&hit.block.number);
+            let known = hits.and_then(|hits| hits.get(&hit.whose.tx));
+            known.is_some_and(|known| known.block == hit.block)
+        };
+        if !known {
+            self.put(hit);
+        }
+    }
+
     /// A transaction is in no block.
     pub(crate) fn take(&self, hit: &Hit) {
         self.notes().take(hit.whose.tx);
@@ -89,7 +103,7 @@ impl Board {
     pub(crate) fn forget(&self, lane: LaneId) {
         let mut notes = self.notes();
         notes.watched.retain(|_, whose| whose.lane != lane);
-        let hits = notes.hits.values().flat_map(HashMap::values);
+        let hits = notes.hits.values().flat_map(BTreeMap::values);
         let gone = hits.filter(|hit| hit.whose.lane == lane);
         let gone: Vec<TxId> = gone.map(|hit| hit.whose.tx).collect();
         for tx in gone {
@@ -134,7 +148,7 @@ impl Board {
     pub(crate) fn untold_at(&self, height: Height) -> Vec<Hit> {
         let notes = self.notes();
         let hits = notes.hits.get(&height).into_iter();
-        let hits = hits.flat_map(HashMap::values).filter(|hit| !hit.told);
+        let hits = hits.flat_map(BTreeMap::values).filter(|hit| !hit.told);
         let mut hits: Vec<Hit> = hits.copied().collect();
         // In order of nonces, so that the feed tells a lane's ends in their order.
         hits.sort_unstable_by_key(|hit| (hit.whose.lane, hit.whose.nonce));
