@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::dice::Dice;
 use crate::world::NAMES;
-use crate::world::config::{CONFIRMATIONS, LEASE_MS};
+use crate::world::config::{CONFIRMATIONS, LEASE_MS, STUCK_AFTER_S};
 
 /// Declares the kinds with their words and weights, so that none is forgotten in a list.
 macro_rules! kinds {
@@ -57,10 +57,14 @@ kinds! {
     AnvilReorg = "anvil_reorg", 8;
     /// Anvil is killed and started from its state.
     AnvilRestart = "anvil_restart", 3;
+    /// Anvil makes no blocks for longer than something may wait before it counts as stuck.
+    AnvilStall = "anvil_stall", 2;
     /// The newest blocks of the dev chain are replaced.
     DevReorg = "dev_reorg", 7;
     /// The dev chain forgets what waits to be mined.
     DevForget = "dev_forget", 3;
+    /// A block of the dev chain costs far more, for as long.
+    DevSurge = "dev_surge", 2;
     /// An endpoint of the dev chain lies.
     DevLie = "dev_lie", 14;
 }
@@ -86,6 +90,10 @@ impl Kind {
             Self::Postgres => (0, 3_000),
             Self::AnvilRestart => (0, 2_000),
             Self::DevLie => (2_000, 9_000),
+            Self::AnvilStall | Self::DevSurge => (
+                STUCK_AFTER_S * 1_000 + 2_000,
+                STUCK_AFTER_S * 1_000 + 10_000,
+            ),
             Self::Restart
             | Self::Backends
             | Self::StoreForsake

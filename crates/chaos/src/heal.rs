@@ -72,7 +72,9 @@ impl Healer {
                     rate: 1,
                     count: 0,
                 };
-                filler.probe(lane).await;
+                filler
+                    .probe(lane, self.dice.index(self.world.nodes.len()))
+                    .await;
             }
         }
         Ok(())

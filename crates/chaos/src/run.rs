@@ -98,11 +98,11 @@ fn onlookers(world: &Arc<World>, known: &Arc<Known>, dice: &mut Dice) -> Onlooke
     let mut tasks = JoinSet::new();
     let mined = Arc::clone(world);
     tasks.spawn(async move { mined.anvil.mine().await });
-    for node in 0..NAMES.len() {
+    for (node, name) in NAMES.into_iter().enumerate() {
         let world = Arc::clone(world);
         tasks.spawn(async move {
             if let Err(error) = world.watch(node).await {
-                eprintln!("{} is watched no longer: {error:#}", NAMES[node]);
+                eprintln!("{name} is watched no longer: {error:#}");
             }
         });
     }

@@ -7,6 +7,7 @@ use crate::facts::{Evidence, Mined, TxRow};
 use crate::note::{Micros, Note};
 use crate::world::config::{STUCK_AFTER_S, STUCK_ATTEMPTS};
 
+const SURGE: &str = "dev_surge";
 const SECOND: Micros = 1_000_000;
 /// Between the look at the chain and the row that tells of it lie a decision and a statement, which a fault
 /// can hold up.
@@ -23,9 +24,11 @@ fn lies(evidence: &Evidence<'_>) -> Vec<(Micros, Micros, String)> {
             target,
             ..
         } = note
-            && kind == "dev_lie"
+            && (kind == "dev_lie" || kind == SURGE)
         {
-            lies.push((*at, *until, target.clone()));
+            // While fees are high endpoints refuse what pays too little, and say the truth.
+            let what = if kind == SURGE { "refuses" } else { target };
+            lies.push((*at, *until, what.to_owned()));
         }
     }
     lies

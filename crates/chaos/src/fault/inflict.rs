@@ -110,7 +110,9 @@ impl Inflictor {
             Kind::AnvilReorg => self.world.anvil.reorg(fault.depth, &mut fault.dice).await,
             Kind::AnvilRestart => self.world.anvil.restart(lasting).await,
             Kind::DevReorg => self.world.dev.reorg(&reorg(fault.depth, &mut fault.dice)),
+            Kind::AnvilStall => self.world.anvil.stall(lasting).await,
             Kind::DevForget => self.world.dev.forget_pool(),
+            Kind::DevSurge => self.world.dev.surge(lasting).await,
             Kind::DevLie => match target {
                 Target::Lie(lie) => {
                     let faults = lie.faults.clone();
@@ -152,7 +154,7 @@ impl Inflictor {
                 rate: 1,
                 count: 0,
             };
-            probes.spawn(probe.probe(lane));
+            probes.spawn(probe.probe(lane, (node + 1) % NAMES.len()));
         }
         sleep(away).await;
         held.start().await?;
@@ -174,7 +176,7 @@ impl Inflictor {
         let client = connect(&self.world.database.url()).await?;
         let count = i64::try_from(1 + dice.below(12))?;
         let sql = "SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity \
-            WHERE application_name LIKE 'fencepost%' ORDER BY random() LIMIT $1) some";
+            WHERE application_name LIKE 'fencepost%' ORDER BY random() LIMIT $1) AS few";
         client.query(sql, &[&count]).await.context("backends")?;
         Ok(())
     }
@@ -224,8 +226,10 @@ fn target(fault: &mut Planned) -> Target {
         | Kind::Postgres
         | Kind::AnvilReorg
         | Kind::AnvilRestart
+        | Kind::AnvilStall
         | Kind::DevReorg
-        | Kind::DevForget => Target::Other,
+        | Kind::DevForget
+        | Kind::DevSurge => Target::Other,
     }
 }
 

@@ -36,79 +36,63 @@ fn error(when: When) -> FaultKind {
 /// One of them. Counts and chain ids are lied about by the second endpoint only: were it the only one, there
 /// would be nobody to contradict it.
 pub(crate) fn choose(dice: &mut Dice) -> Lie {
-    let endpoint = dice.index(crate::world::dev::ENDPOINTS);
-    let refusal = *dice.pick(&REFUSALS).expect("there are some");
+    let any = dice.index(crate::world::dev::ENDPOINTS);
     let every = 1 + dice.below(3);
-    let lie = |name, endpoint, fault: Fault| Lie {
-        name,
-        endpoint,
-        faults: vec![fault.every(every)],
-    };
-    let send = |kind| Fault::new(kind).on(SEND);
-    match dice.below(14) {
-        0 => lie(
-            "hangs after taking",
-            endpoint,
-            send(FaultKind::Hang(When::After)),
-        ),
-        1 => lie(
-            "cuts after taking",
-            endpoint,
-            send(FaultKind::Disconnect(When::After)),
-        ),
-        2 => lie("errs after taking", endpoint, send(error(When::After))),
-        3 => lie("errs", endpoint, Fault::new(error(When::Before))),
-        4 => {
-            let kind = FaultKind::Refuse {
-                kind: refusal,
-                when: When::After,
-            };
-            lie("refuses what it takes", endpoint, send(kind))
+    let (name, endpoint, fault) = match dice.below(14) {
+        roll @ 0..7 => {
+            let (name, fault) = about_sending(roll, dice);
+            (name, any, fault)
         }
-        5 => {
-            let kind = FaultKind::Refuse {
-                kind: refusal,
-                when: When::Before,
-            };
-            lie("refuses", endpoint, send(kind))
-        }
-        6 => lie("forgets what it takes", endpoint, send(FaultKind::Forget)),
         7 => {
             let receipts = Fault::new(FaultKind::Null).on("eth_getTransactionReceipt");
-            lie(
-                "has no receipts",
-                endpoint,
-                receipts.on("eth_getBlockReceipts"),
-            )
+            ("has no receipts", any, receipts.on("eth_getBlockReceipts"))
         }
-        8 => lie(
-            "is behind",
-            endpoint,
-            Fault::new(FaultKind::Stale(2 + every)),
-        ),
-        9 => lie(
-            "is slow",
-            endpoint,
-            Fault::late(Duration::from_millis(700 * every)),
-        ),
+        8 => ("is behind", any, Fault::new(FaultKind::Stale(2 + every))),
+        9 => {
+            let delay = Duration::from_millis(700 * every);
+            ("is slow", any, Fault::late(delay))
+        }
         10 => {
-            let (status, body) = (429, "slow down".to_owned());
             let kind = FaultKind::Http {
-                status,
-                body,
+                status: 429,
+                body: "slow down".to_owned(),
                 when: When::Before,
             };
-            lie("has had enough", endpoint, Fault::new(kind))
+            ("has had enough", any, Fault::new(kind))
         }
-        11 => lie(
+        11 => (
             "takes no batches",
-            endpoint,
+            any,
             Fault::new(FaultKind::RefuseBatches),
         ),
         12 => {
             let count = if dice.chance(50) { 0 } else { 1_000_000 };
-            lie("counts wrong", 1, Fault::new(FaultKind::Count(count)))
+            ("counts wrong", 1, Fault::new(FaultKind::Count(count)))
         }
-        _last => lie("is on another chain", 1, Fault::new(FaultKind::ChainId(1))),
+        _last => ("is on another chain", 1, Fault::new(FaultKind::ChainId(1))),
+    };
+    Lie {
+        name,
+        endpoint,
+        faults: vec![fault.every(every)],
     }
+}
+
+/// Whether bytes were taken is what they lie about.
+fn about_sending(roll: u64, dice: &mut Dice) -> (&'static str, Fault) {
+    let refusal = *dice.pick(&REFUSALS).expect("there are some");
+    let refuse = |when| FaultKind::Refuse {
+        kind: refusal,
+        when,
+    };
+    let (name, kind) = match roll {
+        0 => ("hangs after taking", FaultKind::Hang(When::After)),
+        1 => ("cuts after taking", FaultKind::Disconnect(When::After)),
+        2 => ("errs after taking", error(When::After)),
+        3 => ("errs", error(When::Before)),
+        4 => ("refuses what it takes", refuse(When::After)),
+        5 => ("refuses", refuse(When::Before)),
+        _last => ("forgets what it takes", FaultKind::Forget),
+    };
+    (name, Fault::new(kind).on(SEND))
 }

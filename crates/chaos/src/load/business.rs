@@ -121,22 +121,23 @@ impl Business {
             4..7 => Temper::GivesUpRefused,
             _most => Temper::Patient,
         };
-        self.insist(requests, temper).await;
+        let node = self.dice.index(self.world.nodes.len());
+        self.insist(requests, temper, node).await;
         count
     }
 
-    /// One request for this lane at once, by somebody patient.
-    pub(crate) async fn probe(mut self, lane: usize) {
+    /// One request for this lane at once, by somebody patient who begins at this node.
+    pub(crate) async fn probe(mut self, lane: usize, node: usize) {
         self.count += 1;
         let id = format!("{}-{}", self.name, self.count);
         let request = Request::new(&self.world, id, lane, &mut self.dice);
-        self.insist(vec![request], Temper::Patient).await;
+        self.insist(vec![request], Temper::Patient, node).await;
     }
 
     /// Sends until all are told or it gives up; at another node each time.
-    async fn insist(&mut self, mut requests: Vec<Request>, temper: Temper) {
+    async fn insist(&mut self, mut requests: Vec<Request>, temper: Temper, first: usize) {
         let deadline = Instant::now() + PATIENCE;
-        let mut node = self.dice.index(self.world.nodes.len());
+        let mut node = first;
         let mut rest = 50;
         while !requests.is_empty() && Instant::now() < deadline {
             let sent = now();

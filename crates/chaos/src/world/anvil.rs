@@ -25,6 +25,8 @@ const FIRST_BLOCKS: u64 = 12;
 pub(crate) struct AnvilChain {
     /// Held while a block is made or the chain is changed: blocks, reorgs and restarts never mix.
     running: Mutex<Running>,
+    /// Held while no blocks are to come.
+    blocks: Mutex<()>,
     ways: Vec<Arc<Proxy>>,
 }
 
@@ -61,7 +63,11 @@ impl AnvilChain {
             rpc,
             _anvil: Some(anvil),
         });
-        Ok(Self { running, ways })
+        Ok(Self {
+            running,
+            blocks: Mutex::default(),
+            ways,
+        })
     }
 
     pub(crate) fn way(&self, node: usize) -> &Arc<Proxy> {
@@ -79,11 +85,19 @@ impl AnvilChain {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
+            let _may = self.blocks.lock().await;
             let running = self.running.lock().await;
             if let Err(error) = running.rpc.call("evm_mine", json!([])).await {
                 eprintln!("anvil made no block: {error:#}");
             }
         }
+    }
+
+    /// Makes no blocks for a while.
+    pub(crate) async fn stall(&self, lasting: Duration) -> Result<()> {
+        let _none = self.blocks.lock().await;
+        sleep(lasting).await;
+        Ok(())
     }
 
     /// Replaces the newest blocks. What was in them is gone, or comes in another of the new blocks.

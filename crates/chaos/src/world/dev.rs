@@ -16,6 +16,9 @@ use super::rpc::Rpc;
 pub(crate) const BLOCK: Duration = Duration::from_millis(700);
 pub(crate) const ENDPOINTS: usize = 2;
 
+/// Below the highest fee that nodes sign, above what they sign while nothing happens.
+const SURGE_WEI: u64 = 60_000_000_000;
+
 pub(crate) struct DevChain {
     shared: Shared,
     server: Server,
@@ -82,6 +85,14 @@ impl DevChain {
         Ok(self.shared.lock().drop_all(EndpointId(0)).map(drop)?)
     }
 
+    /// A block costs so much for a while that what was signed before is in none.
+    pub(crate) async fn surge(&self, lasting: Duration) -> Result<()> {
+        self.shared.lock().set_base_fee(Some(SURGE_WEI));
+        tokio::time::sleep(lasting).await;
+        self.shared.lock().set_base_fee(None);
+        Ok(())
+    }
+
     /// Lies for a while.
     pub(crate) async fn lie(
         &self,
@@ -103,6 +114,7 @@ impl DevChain {
 
     /// All of its endpoints say the truth from now on.
     pub(crate) fn be_honest(&self) -> Result<()> {
+        self.shared.lock().set_base_fee(None);
         for endpoint in 0..ENDPOINTS {
             self.shared
                 .lock()

@@ -98,7 +98,10 @@ impl Node {
             .env(SECRET_VARIABLE, "a secret that the nodes of this run share")
             .env(PHRASE_VARIABLE, PHRASE)
             // Ours, when somebody wants to know more.
-            .env("RUST_LOG", std::env::var("RUST_LOG").unwrap_or("info".into()))
+            .env(
+                "RUST_LOG",
+                std::env::var("RUST_LOG").unwrap_or("info".into()),
+            )
             .env_remove("FENCEPOST_TRAP")
             .stdin(Stdio::null())
             .stdout(Stdio::null())
