@@ -3,6 +3,7 @@
 
 pub(crate) mod database;
 pub(crate) mod chain;
+pub(crate) mod dump;
 
 use crate::note::{FeedRow, Micros};
 
@@ -72,8 +73,8 @@ pub(crate) struct Mined {
     pub(crate) hash: String,
     pub(crate) value: u64,
     pub(crate) ok: bool,
-    /// The block's time.
-    pub(crate) at: Micros,
+    /// The hash of its block.
+    pub(crate) block: String,
 }
 
 /// What happened, from three sides.

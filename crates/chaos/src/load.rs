@@ -8,3 +8,4 @@ pub(crate) mod operator;
 pub(crate) mod feed;
 pub(crate) mod looker;
 pub(crate) mod sampler;
+pub(crate) mod blocks;

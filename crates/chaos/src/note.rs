@@ -165,6 +165,8 @@ pub(crate) enum Note {
         state: String,
         sub: Option<String>,
     },
+    /// A block was there when it was looked for: its own time says when it should have been, not when it was.
+    Block { at: Micros, hash: String },
     Sampled {
         at: Micros,
         lanes: Vec<LaneSample>,

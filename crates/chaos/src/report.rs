@@ -147,6 +147,7 @@ fn done(evidence: &Evidence<'_>) -> BTreeMap<String, u64> {
             }
             Note::Looked { .. } => count("changes looked at".into(), 1),
             Note::Sampled { .. } => count("samples".into(), 1),
+            Note::Block { .. } => count("blocks seen".into(), 1),
             Note::Fault { .. }
             | Note::Killed { .. }
             | Note::Ended { .. }

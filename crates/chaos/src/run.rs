@@ -25,13 +25,14 @@ use crate::load::feed::Reader;
 use crate::load::holder::{self, Holder, Sent};
 use crate::load::looker::Looker;
 use crate::load::operator::Operator;
-use crate::load::sampler;
+use crate::load::{blocks, sampler};
 use crate::report::{Frame, Summary, summary};
+use crate::world::lane::CHAINS;
 use crate::world::{NAMES, World};
 
 const BUSINESSES: u64 = 12;
 const READERS: usize = 2;
-const LOOKERS: usize = 3;
+const LOOKERS: usize = 6;
 /// How long clients may take to end what they have begun: longer than any of them is patient.
 const CLOSING: Duration = Duration::from_secs(180);
 const TELL: Duration = Duration::from_secs(30);
@@ -76,7 +77,11 @@ pub(crate) async fn run(args: &Args, home: &Path) -> Result<Summary> {
         errors_logged: logged(&world, &mut findings)?,
     };
     println!("checking");
-    judge(&world, frame, findings).await
+    let summary = judge(&world, frame, findings).await?;
+    if !summary.passed || args.keep {
+        facts::dump::keep(&world, home).await?;
+    }
+    Ok(summary)
 }
 
 async fn judge(world: &World, frame: Frame, mut findings: Findings) -> Result<Summary> {
@@ -107,6 +112,9 @@ fn onlookers(world: &Arc<World>, known: &Arc<Known>, dice: &mut Dice) -> Onlooke
         });
     }
     tasks.spawn(sampler::run(Arc::clone(world)));
+    for chain in CHAINS {
+        tasks.spawn(blocks::run(Arc::clone(world), chain));
+    }
     tasks.spawn(tell(Arc::clone(world)));
     let mut places = Vec::new();
     for number in 0..=READERS {

@@ -96,7 +96,7 @@ impl Case {
             hash,
             value,
             ok: true,
-            at: 0,
+            block: format!("block {nonce}"),
         });
     }
 
@@ -187,6 +187,11 @@ impl Case {
             goes_on: true,
             rows,
         });
+    }
+
+    pub(super) fn see(&mut self, block: &str, at: Micros) {
+        let hash = block.into();
+        self.notes.push(Note::Block { at, hash });
     }
 
     pub(super) fn remedy(&mut self, tx: &str, action: &str, answer: Answer) {

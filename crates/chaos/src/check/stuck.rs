@@ -47,6 +47,12 @@ pub(super) fn check(evidence: &Evidence<'_>, findings: &mut Findings) {
         .map(|mined| ((mined.lane, mined.nonce), mined))
         .collect();
     let lies = lies(evidence);
+    let mut blocks: HashMap<&str, Micros> = HashMap::new();
+    for note in evidence.notes {
+        if let Note::Block { at, hash } = note {
+            blocks.insert(hash, *at);
+        }
+    }
     for told in &evidence.rows.completions {
         if told.row.state != "STUCK" {
             continue;
@@ -62,7 +68,8 @@ pub(super) fn check(evidence: &Evidence<'_>, findings: &mut Findings) {
             lies.iter().any(|lie| near(&lie))
         };
         let block = row.nonce.and_then(|nonce| mined.get(&(row.lane, nonce)));
-        let was_mined = block.is_some_and(|block| block.at + SLACK < told.at);
+        let seen = block.and_then(|block| blocks.get(block.block.as_str()));
+        let was_mined = seen.is_some_and(|seen| seen + SLACK < told.at);
         let why = match told.row.sub.as_deref() {
             Some("NO_RECEIPT") => {
                 let waited = told.at.saturating_sub(row.created) >= STUCK_AFTER_S * SECOND;
@@ -104,7 +111,7 @@ mod tests {
     #[test]
     fn no_receipt_is_true_of_what_waited_and_was_in_no_block() {
         let mut case = Case::calm();
-        case.mined[1].at = LATE;
+        case.see("block 1", LATE);
         case.stick(1, "NO_RECEIPT", LATE);
         case.finds(&[]);
     }
@@ -112,7 +119,7 @@ mod tests {
     #[test]
     fn no_receipt_of_what_had_not_waited_is_found() {
         let mut case = Case::calm();
-        case.mined[1].at = LATE;
+        case.see("block 1", LATE);
         case.stick(1, "NO_RECEIPT", 2 * SECOND);
         case.finds(&[Line::StuckUntrue]);
         case.rows.txs[1].sends = STUCK_ATTEMPTS;
@@ -122,6 +129,7 @@ mod tests {
     #[test]
     fn no_receipt_of_what_was_in_a_block_is_found_unless_an_endpoint_lied() {
         let mut case = Case::calm();
+        case.see("block 1", SECOND);
         case.stick(1, "NO_RECEIPT", LATE);
         case.finds(&[Line::StuckUntrue]);
         case.lie("endpoint 1 has no receipts", LATE - SECOND, LATE);

@@ -32,7 +32,7 @@ pub(crate) async fn read(world: &World) -> Result<Vec<Mined>> {
 async fn walk(rpc: &Rpc, lanes: &HashMap<String, usize>, mined: &mut Vec<Mined>) -> Result<()> {
     for height in 0..=rpc.head().await? {
         let (block, receipts) = rpc.block(height).await?;
-        let at = number(&block["timestamp"])? * 1_000_000;
+        let at = block["hash"].as_str().context("a hash")?.to_owned();
         let txs = block["transactions"].as_array().context("transactions")?;
         let ok: HashMap<&str, bool> = receipts
             .iter()
@@ -53,7 +53,7 @@ async fn walk(rpc: &Rpc, lanes: &HashMap<String, usize>, mined: &mut Vec<Mined>)
                 value: value(&tx["value"])?,
                 ok: *ok.get(hash.as_str()).context("a receipt")?,
                 hash,
-                at,
+                block: at.clone(),
             });
         }
     }

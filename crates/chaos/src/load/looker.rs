@@ -11,7 +11,9 @@ use crate::note::{Note, now};
 use crate::world::World;
 
 /// How often one transaction is asked for.
-const LOOKS: usize = 60;
+const LOOKS: usize = 80;
+/// … and how often after it has ended.
+const AFTERWARDS: usize = 12;
 
 pub(crate) struct Looker {
     pub(crate) world: Arc<World>,
@@ -34,6 +36,7 @@ impl Looker {
     async fn look(&mut self, tx: &str) {
         let path = format!("/api/v1/tx/{tx}");
         let mut before = None;
+        let mut ended = 0;
         for _ in 0..LOOKS {
             let node = self.dice.index(self.world.nodes.len());
             let heard = get(&self.world, node, &path).await;
@@ -45,6 +48,10 @@ impl Looker {
                 Some(_) | None => None,
             };
             if let Some(state) = state {
+                ended += usize::from(["CONFIRMED", "FAILED_FINAL"].contains(&state.as_str()));
+                if ended > AFTERWARDS {
+                    return;
+                }
                 let seen = (state, text("subState"));
                 if before.as_ref() != Some(&seen) {
                     self.world.journal.note(&Note::Looked {

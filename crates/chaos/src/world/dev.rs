@@ -14,6 +14,7 @@ use super::lane::Chain;
 use super::rpc::Rpc;
 
 pub(crate) const BLOCK: Duration = Duration::from_millis(700);
+/// Those that nodes know.
 pub(crate) const ENDPOINTS: usize = 2;
 
 /// Below the highest fee that nodes sign, above what they sign while nothing happens.
@@ -33,7 +34,9 @@ impl DevChain {
         let shared = Shared::new(Devchain::new(Config {
             chain_id: Chain::Dev.id(),
             accounts: accounts.iter().map(rich).collect(),
-            endpoints: ["first", "second"].map(EndpointConfig::new).into(),
+            endpoints: ["first", "second", "witness"]
+                .map(EndpointConfig::new)
+                .into(),
             ..Config::default()
         }));
         let config = ServerConfig {
@@ -64,10 +67,9 @@ impl DevChain {
         (0..ENDPOINTS).map(url).collect()
     }
 
-    /// Past every fault of the first endpoint but those of the chain itself: for the checker, when all
-    /// faults are over.
+    /// An endpoint that no node knows and that never lies.
     pub(crate) fn rpc(&self) -> Result<Rpc> {
-        Rpc::new(&self.server.url(EndpointId(0)))
+        Rpc::new(&self.server.url(EndpointId(ENDPOINTS)))
     }
 
     pub(crate) fn send(&self, raw: Bytes) -> Result<()> {
