@@ -60,7 +60,7 @@ impl Case {
             value,
             purpose: Purpose::Transfer,
         });
-        self.tell(request, 0, accepted(&tx));
+        self.tell(request, accepted(&tx));
         self.rows.txs.push(TxRow {
             tx: tx.clone(),
             kind: "managed".into(),
@@ -123,12 +123,16 @@ impl Case {
         assert!(lines.contains(&expected), "{lines:?}");
     }
 
-    pub(super) fn tell(&mut self, request: &str, node: usize, answer: Answer) {
+    pub(super) fn tell(&mut self, request: &str, answer: Answer) {
+        self.tell_at(0, request, answer);
+    }
+
+    pub(super) fn tell_at(&mut self, at: Micros, request: &str, answer: Answer) {
         self.notes.push(Note::Told {
-            at: 0,
+            at,
             sent: 0,
             request: request.into(),
-            node,
+            node: 0,
             answer,
         });
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{Findings, Line};
 use crate::facts::{Evidence, TxRow};
-use crate::note::{Answer, Meaning, Note};
+use crate::note::{Answer, Meaning, Micros, Note};
 
 /// What a client was told of one request id.
 #[derive(Default)]
@@ -15,13 +15,20 @@ struct Told<'a> {
     refused: bool,
     doubt: bool,
     asked: bool,
+    /// When it was last told that nothing is stored, before anything else was told or left open.
+    refused_at: Option<Micros>,
 }
 
 impl<'a> Told<'a> {
-    fn hear(&mut self, answer: &'a Answer) {
+    fn hear(&mut self, at: Micros, answer: &'a Answer) {
         match answer.meaning() {
             Meaning::Done => self.ids.extend(answer.tx.as_deref()),
-            Meaning::Refused => self.refused = true,
+            Meaning::Refused => {
+                self.refused = true;
+                if !self.doubt && self.ids.is_empty() {
+                    self.refused_at = Some(at);
+                }
+            }
             Meaning::Doubt => self.doubt = true,
         }
     }
@@ -36,12 +43,16 @@ fn told<'a>(evidence: &Evidence<'a>) -> BTreeMap<&'a str, Told<'a>> {
             entry.asked = true;
         }
         if let Note::Told {
-            request, answer, ..
+            at,
+            request,
+            answer,
+            ..
         } = note
         {
-            told.entry(request).or_default().hear(answer);
+            told.entry(request).or_default().hear(*at, answer);
         }
         if let Note::Lent {
+            at,
             request,
             lane,
             answer,
@@ -51,7 +62,7 @@ fn told<'a>(evidence: &Evidence<'a>) -> BTreeMap<&'a str, Told<'a>> {
             let entry = told.entry(request).or_default();
             entry.lane = *lane;
             entry.asked = true;
-            entry.hear(answer);
+            entry.hear(*at, answer);
         }
     }
     told
@@ -93,6 +104,13 @@ pub(super) fn check(evidence: &Evidence<'_>, findings: &mut Findings) {
         }
         if count > 0 && told.refused && !told.doubt && told.ids.is_empty() {
             findings.add(Line::RefusedStored, format!("{request}: {rows:?}"));
+        }
+        // Whoever comes again is told of it as if nothing had been wrong; but it was there too soon.
+        let too_soon = |row: &&&TxRow| told.refused_at.is_some_and(|at| row.created <= at);
+        if let Some(row) = rows.into_iter().flatten().find(too_soon)
+            && !told.ids.is_empty()
+        {
+            findings.add(Line::RefusedStored, format!("{request} by then: {row:?}"));
         }
     }
     of_nobody(evidence, &told, findings);
@@ -154,7 +172,7 @@ mod tests {
     #[test]
     fn an_acknowledged_request_that_is_not_stored_is_found() {
         let mut case = Case::calm();
-        case.tell("lost", 0, accepted("no-such-transaction"));
+        case.tell("lost", accepted("no-such-transaction"));
         case.finds(&[Line::AckedNotStored]);
     }
 
@@ -169,9 +187,27 @@ mod tests {
     fn a_refused_request_that_is_stored_is_found_and_one_in_doubt_is_not() {
         let mut case = Case::calm();
         case.forget_told("first");
-        case.tell("first", 0, refused(503));
+        case.tell("first", refused(503));
         case.finds(&[Line::RefusedStored]);
-        case.tell("first", 0, silence());
+        case.tell("first", silence());
+        case.finds(&[]);
+    }
+
+    #[test]
+    fn a_request_that_was_there_when_it_was_refused_is_found_although_it_was_told_later() {
+        let mut case = Case::calm();
+        case.forget_told("first");
+        case.rows.txs[0].created = 5;
+        case.tell_at(10, "first", refused(503));
+        case.tell_at(20, "first", accepted("tx-0"));
+        case.finds(&[Line::RefusedStored]);
+        case.rows.txs[0].created = 15;
+        case.finds(&[]);
+        let mut case = Case::calm();
+        case.forget_told("first");
+        case.tell_at(9, "first", silence());
+        case.tell_at(10, "first", refused(503));
+        case.tell_at(20, "first", accepted("tx-0"));
         case.finds(&[]);
     }
 
@@ -185,7 +221,7 @@ mod tests {
     #[test]
     fn a_request_that_is_told_or_stored_as_two_is_found() {
         let mut case = Case::calm();
-        case.tell("first", 0, accepted("tx-1"));
+        case.tell("first", accepted("tx-1"));
         assert!(case.lines().contains(&Line::StoredTwice));
         let mut case = Case::calm();
         case.rows.txs[1].request = Some("first".into());
