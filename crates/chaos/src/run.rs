@@ -62,6 +62,10 @@ pub(crate) async fn run(args: &Args, home: &Path) -> Result<Summary> {
     healer.run().await?;
     readers_are_done(&world, &onlookers.places).await?;
     let heal_seconds = healing.elapsed().as_secs();
+    // One that has panicked has not seen what it should have.
+    while let Some(ended) = onlookers.tasks.try_join_next() {
+        ended.context("an onlooker")?;
+    }
     onlookers.tasks.shutdown().await;
     let mut findings = Findings::default();
     for node in &world.nodes {
