@@ -132,6 +132,9 @@ impl<'a> Auditor<'a> {
                 self.world.saw(Rare::CursorRaised);
                 self.world.checker().follow(*lane);
             }
+            CursorMove::Forget { held, .. } => {
+                self.fence(*held, *moved == CursorMoved::Fenced).await;
+            }
             CursorMove::Lower { to } => {
                 if let CursorMoved::Now { .. } = moved {
                     self.world.saw(Rare::CursorLowered);

@@ -14,7 +14,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
 use crate::wait::PATIENCE;
-use link::{Faults, Link};
+use link::{Faults, Link, SEEN_BYTES_MAX};
 
 /// Ended connections that are remembered; a request that came in over an older one is not found.
 const ENDED_MAX: usize = 100;
@@ -38,6 +38,8 @@ struct Shared {
 struct State {
     target: SocketAddr,
     accepting: bool,
+    /// What each connection remembers of its requests.
+    seen_bytes_max: usize,
     /// Open ones and, for those who ask too late, the last that have ended.
     links: Vec<Arc<Link>>,
 }
@@ -45,11 +47,22 @@ struct State {
 impl Proxy {
     /// Listens on a free port and forwards to the target.
     pub async fn start(target: SocketAddr) -> Result<Self> {
+        Self::listen(target, SEEN_BYTES_MAX).await
+    }
+
+    /// The same, for a long run under load: requests are not remembered, and so [`Self::wait_for_request`]
+    /// finds none.
+    pub async fn start_forgetful(target: SocketAddr) -> Result<Self> {
+        Self::listen(target, 0).await
+    }
+
+    async fn listen(target: SocketAddr, seen_bytes_max: usize) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let addr = listener.local_addr()?;
         let state = Mutex::new(State {
             target,
             accepting: true,
+            seen_bytes_max,
             links: Vec::new(),
         });
         let shared = Arc::new(Shared {
@@ -216,15 +229,15 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     let mut links = JoinSet::new();
     while let Ok((client, _)) = listener.accept().await {
         while links.try_join_next().is_some() {}
-        let link = Arc::new(Link::new(shared.news.clone()));
-        let target = {
+        let (link, target) = {
             let mut state = shared.state();
             if !state.accepting {
                 continue;
             }
             state.forget_old_links();
+            let link = Arc::new(Link::new(shared.news.clone(), state.seen_bytes_max));
             state.links.push(link.clone());
-            state.target
+            (link, state.target)
         };
         links.spawn(async move {
             if let Ok(server) = TcpStream::connect(target).await {

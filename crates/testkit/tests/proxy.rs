@@ -261,3 +261,17 @@ async fn a_half_sent_statement_never_executes() -> Result<()> {
     assert!(client.query("SELECT n FROM note", &[]).await?.is_empty());
     Ok(())
 }
+
+#[tokio::test]
+async fn a_forgetful_proxy_carries_and_strikes_as_any_other() -> Result<()> {
+    let mut echo = Echo::start().await?;
+    let proxy = Proxy::start_forgetful(echo.addr).await?;
+    let mut client = TcpStream::connect(proxy.addr()).await?;
+    talk(&mut client, b"hello").await?;
+    echo.hears(b"hello").await;
+    let seen = tokio::time::timeout(std::time::Duration::ZERO, proxy.wait_for_request(b"hello"));
+    assert!(seen.await.is_err());
+    proxy.cut();
+    assert!(is_closed(&mut client).await);
+    Ok(())
+}

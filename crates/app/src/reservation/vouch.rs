@@ -15,8 +15,6 @@ use crate::ports::{ChainUnavailable, Held, Receipt};
 pub(crate) struct Named {
     pub(crate) whose: Whose,
     pub(crate) receipt: Receipt,
-    /// The follower knows of it.
-    pub(crate) seen: bool,
 }
 
 impl Worker {
@@ -68,8 +66,7 @@ impl Worker {
         match answer {
             Ok(Some(true) | None) => {
                 entry.vouch = Vouch::Given;
-                self.mined(whose.lane, whose, named.receipt, named.seen)
-                    .await;
+                self.mined(whose.lane, whose, named.receipt).await;
             }
             Ok(Some(false)) => {
                 entry.vouch = Vouch::Unasked;

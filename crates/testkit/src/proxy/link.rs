@@ -11,7 +11,7 @@ use tokio::sync::watch;
 const HELD_BYTES_MAX: usize = 16 << 20;
 
 /// Requests remembered for those who wait for one; a pattern further back than this is not found.
-const SEEN_BYTES_MAX: usize = 1 << 20;
+pub(super) const SEEN_BYTES_MAX: usize = 1 << 20;
 
 #[derive(Debug, Default)]
 pub(super) struct Faults {
@@ -29,6 +29,7 @@ pub(super) struct Link {
     pub(super) faults: watch::Sender<Faults>,
     traffic: Mutex<Traffic>,
     news: watch::Sender<()>,
+    seen_bytes_max: usize,
 }
 
 #[derive(Debug, Default)]
@@ -40,11 +41,12 @@ struct Traffic {
 }
 
 impl Link {
-    pub(super) fn new(news: watch::Sender<()>) -> Self {
+    pub(super) fn new(news: watch::Sender<()>, seen_bytes_max: usize) -> Self {
         Self {
             faults: watch::Sender::default(),
             traffic: Mutex::default(),
             news,
+            seen_bytes_max,
         }
     }
 
@@ -144,9 +146,12 @@ impl Link {
     fn saw_request(&self, held: &[u8], before: usize) {
         self.note(|traffic| {
             traffic.held_bytes = held.len();
+            if self.seen_bytes_max == 0 {
+                return;
+            }
             let requests = &mut traffic.requests;
             requests.extend_from_slice(&held[before..]);
-            let surplus = requests.len().saturating_sub(SEEN_BYTES_MAX);
+            let surplus = requests.len().saturating_sub(self.seen_bytes_max);
             requests.drain(..surplus);
         });
     }
