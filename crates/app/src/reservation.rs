@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencepost_domain::ids::{LaneId, Nonce, TxId, Version};
+use fencepost_domain::mutant::Mutant;
 use fencepost_domain::state::State;
 use fencepost_domain::transition::Input;
 
@@ -203,7 +204,9 @@ impl Worker {
             if !is_lent {
                 continue;
             }
-            if counts.latest > nonce {
+            if Mutant::ExpiryUnasked.is_on() {
+                self.give_back(lane, nonce, tx).await;
+            } else if counts.latest > nonce {
                 // It is used: by what, and whether for good, is looked at.
                 track.suspect = true;
             } else if counts.pending <= nonce {

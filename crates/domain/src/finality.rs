@@ -3,6 +3,7 @@
 use alloy_primitives::B256;
 
 use crate::ids::Height;
+use crate::mutant::Mutant;
 
 /// How a chain is configured to decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +34,7 @@ impl Rule {
         match self {
             Self::Confirmations(n) => block
                 .get()
-                .checked_add(n)
+                .checked_add(n.saturating_sub(u64::from(Mutant::FinalTooEarly.is_on())))
                 .is_some_and(|height| height <= heads.latest.get()),
             Self::Safe => heads.safe.is_some_and(|safe| block <= safe),
             Self::Finalized => heads.finalized.is_some_and(|finalized| block <= finalized),
@@ -56,6 +57,9 @@ pub enum Agreement {
 /// with the one that the receipt named.
 #[must_use]
 pub fn agreement(ours: B256, theirs: impl IntoIterator<Item = Option<B256>>) -> Agreement {
+    if Mutant::OneWordIsFinal.is_on() {
+        return Agreement::Agreed;
+    }
     let mut seen = Agreement::Unknown;
     for hash in theirs.into_iter().flatten() {
         if hash != ours {

@@ -11,6 +11,7 @@ pub mod amount;
 pub mod request;
 pub mod canonical;
 pub mod gas;
+pub mod mutant;
 pub mod nonce;
 pub mod fee;
 pub mod attempt;

@@ -16,6 +16,7 @@ use tokio_postgres::Row;
 use self::call::Call;
 use self::work::{Layout, Outcome, Work, Written};
 use crate::PostgresStore;
+use crate::broken;
 use crate::fault::{Fault, Unique, after_write, refused};
 use crate::row::column;
 use crate::statement;
@@ -121,7 +122,11 @@ impl PostgresStore {
             if sent.is_empty() {
                 return Ok(Together::Done);
             }
-            match self.connections.write(CREATE, &call.params()).await? {
+            match self
+                .connections
+                .write(&broken::create(CREATE), &call.params())
+                .await?
+            {
                 statement::Written::Rows { rows, again } => {
                     let recorded = self.record_written(holder, works, sent, &rows, again);
                     if recorded.await.map_err(after_write)? == Left::Nothing {

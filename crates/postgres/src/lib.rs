@@ -4,6 +4,7 @@
 //! (`sql/create.sql`, `sql/promote.sql`, `sql/moves.sql`, `sql/decide.sql`). `statement` says what
 //! happens when its reply is lost, `connect` which servers are trusted at all.
 
+mod broken;
 mod connect;
 mod migrate;
 mod fault;

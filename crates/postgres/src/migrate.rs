@@ -1,6 +1,7 @@
 //! Numbered migrations, embedded, applied under an advisory lock: nodes that start together on an
 //! empty database wait for each other and all come up.
 
+use fencepost_domain::mutant::Mutant;
 use std::time::Duration;
 
 use fencepost_app::ports::StoreError;
@@ -38,6 +39,10 @@ async fn run(settings: &Settings) -> Result<(), StoreError> {
         .await
         .map_err(unavailable)?;
     let applied = embedded::migrations::runner().run_async(&mut client).await;
+    if Mutant::FeedBySequence.is_on() {
+        let sequence = "CREATE SEQUENCE IF NOT EXISTS mutant_feed";
+        client.batch_execute(sequence).await.map_err(unavailable)?;
+    }
     // The lock goes with the connection.
     drop(client);
     let report =

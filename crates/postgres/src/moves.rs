@@ -12,6 +12,7 @@ use tokio_postgres::Row;
 
 pub(crate) use self::call::{Call, Parts};
 use crate::PostgresStore;
+use crate::broken;
 use crate::fault::{Fault, Unique, after_write, refused};
 use crate::row::{column, corrupt};
 use crate::statement::Written;
@@ -111,7 +112,8 @@ impl Form {
             let mut wanted = true;
             for line in MOVES.lines() {
                 if let Some(names) = line.strip_prefix("--? ") {
-                    let is_wanted = |name| name == self.taking || parts.has(name);
+                    let taking = broken::taking(self.taking);
+                    let is_wanted = |name| name == taking || parts.has(name);
                     wanted = names.split(' ').any(is_wanted);
                 } else if line == "--." {
                     wanted = true;
@@ -121,7 +123,8 @@ impl Form {
                 }
             }
             let marks = self.marks.iter();
-            marks.fold(kept, |sql, (mark, text)| sql.replace(mark, text))
+            let sql = marks.fold(kept, |sql, (mark, text)| sql.replace(mark, text));
+            broken::moves(sql)
         })
     }
 }

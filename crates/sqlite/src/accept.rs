@@ -8,6 +8,7 @@ use fencepost_app::ports::{
 };
 use fencepost_domain::event::{self, Event};
 use fencepost_domain::ids::{LaneId, Nonce, RequestId, Token, TxId};
+use fencepost_domain::mutant::Mutant;
 use fencepost_domain::nonce::{self, Plan};
 use fencepost_domain::state::{Allocated, Reserved, Signing, State};
 use rusqlite::params;
@@ -84,8 +85,14 @@ fn create_lane(db: &Db<'_>, holder: &Holder, batch: &LaneBatch) -> Answer<LaneCr
         store(db, &mut teller, tx, *nonce)?;
     }
     spend(db, row.id, &plan)?;
-    row.gave(db, plan.next, teller.seq)?;
-    answers(db, &row, batch, places, &nonces, plan.next)
+    let next = if Mutant::CursorByInput.is_on() {
+        let skipped = u64::try_from(batch.txs.len() - fresh.len()).unwrap_or(0);
+        plan.next.plus(skipped).unwrap_or(plan.next)
+    } else {
+        plan.next
+    };
+    row.gave(db, next, teller.seq)?;
+    answers(db, &row, batch, places, &nonces, next)
 }
 
 fn is_placeholder(tx: &NewTx) -> bool {
@@ -269,6 +276,9 @@ pub(crate) fn insert(
 
 /// Takes the free nonces that a plan used.
 pub(crate) fn spend(db: &Db<'_>, lane: LaneId, plan: &Plan) -> Answer<()> {
+    if Mutant::FreeNonceKept.is_on() {
+        return Ok(());
+    }
     for nonce in &plan.nonces[..plan.from_free] {
         db.run_one(
             "DELETE FROM free_nonce WHERE lane_id = ?1 AND nonce = ?2",

@@ -7,6 +7,7 @@ use fencepost_app::ports::{
 };
 use fencepost_domain::attempt::SignedFees;
 use fencepost_domain::ids::{Corrupt, Token, TxId};
+use fencepost_domain::mutant::Mutant;
 use rusqlite::{Row, params};
 
 use crate::db::Db;
@@ -111,9 +112,14 @@ fn waiting(db: &Db<'_>, lane: &LaneRow, limit: usize) -> Answer<Vec<Open>> {
             details
          FROM remedy
          WHERE lane_id = ?1 AND closed_at IS NULL
-            AND (state = 'ASKED' OR claimed_token < ?2)
+            AND (state = 'ASKED' OR claimed_token < ?2 OR ?4)
          ORDER BY remedy_id LIMIT ?3",
-        params![lane.id.0, lane.token.column(), limit],
+        params![
+            lane.id.0,
+            lane.token.column(),
+            limit,
+            Mutant::RemedyTwice.is_on()
+        ],
         |row| read(row, lane.token),
     )
 }

@@ -1,7 +1,10 @@
 //! Storing the requests of a turn with their nonces, all lanes in one statement.
 
 use fencepost_domain::ids::Nonce;
+use fencepost_domain::mutant::Mutant;
+use fencepost_domain::nonce;
 use fencepost_domain::state::Wait;
+use jiff::Timestamp;
 
 use super::entry::Entry;
 use super::work::{Ask, Work, Works};
@@ -50,8 +53,11 @@ impl Worker {
         }
     }
 
-    async fn create_together(&mut self, works: Vec<Work>) {
+    async fn create_together(&mut self, mut works: Vec<Work>) {
         let batches: Vec<LaneBatch> = works.iter().filter_map(|work| self.batch(work)).collect();
+        if Mutant::AckBeforeCommit.is_on() {
+            tell_early(&mut works, &batches, self.node.clock.now());
+        }
         let rows = batches.iter().map(|batch| batch.txs.len()).sum();
         self.node.meters.batch(rows);
         let sent = self.node.leases.sending();
@@ -111,6 +117,11 @@ impl Worker {
             self.memory.remove(&work.seat.id);
         }
         match error {
+            StoreError::OutcomeUnknown(_) if Mutant::NewNonceAfterTimeout.is_on() => {
+                for ask in works.into_iter().flat_map(Work::all) {
+                    self.again(vec![ask.renamed()]);
+                }
+            }
             StoreError::OutcomeUnknown(_) => self.resolve(works).await,
             // One of them cannot be stored: each goes alone, so that the others can.
             StoreError::Invalid(_) | StoreError::Constraint(_) if rows > 1 => {
@@ -228,6 +239,20 @@ impl Worker {
         let change = PauseChange::Pause(PauseReason::NonceClash);
         if let Err(error) = self.node.store.pause(held.lane, change, &audit).await {
             tracing::error!(error = %Causes(&error), lane = held.lane.0, "pausing the lane failed");
+        }
+    }
+}
+
+/// Tells what will be stored, if all goes well.
+fn tell_early(works: &mut [Work], batches: &[LaneBatch], now: Timestamp) {
+    for (work, batch) in works.iter_mut().zip(batches) {
+        let Ok(plan) = nonce::plan(&batch.free, batch.cursor, batch.txs.len()) else {
+            continue;
+        };
+        for (ask, nonce) in work.asks.iter_mut().zip(plan.nonces) {
+            let state = with_nonce(&ask.tx, nonce);
+            let record = stored(ask.seat, &ask.tx, state, batch.held.token, now);
+            ask.tell_early(Verdict::New(Box::new(record)));
         }
     }
 }

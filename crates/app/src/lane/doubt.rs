@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use fencepost_domain::ids::TxId;
+use fencepost_domain::mutant::Mutant;
 
 use super::work::{Ask, Work};
 use super::worker::Worker;
@@ -18,7 +19,7 @@ impl Worker {
             .iter()
             .map(|work| Bid {
                 lane: work.seat.id,
-                fresh: true,
+                fresh: !Mutant::DoubtUnderOldToken.is_on(),
             })
             .collect();
         self.doubted.extend(bids.iter().map(|bid| bid.lane));

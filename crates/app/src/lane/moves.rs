@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use fencepost_domain::Bytes;
 use fencepost_domain::ids::{LaneId, Nonce, TxId};
+use fencepost_domain::mutant::Mutant;
 use fencepost_domain::transition::{Input, Refusal};
 
 use super::entry::{Busy, Known};
@@ -253,7 +254,9 @@ impl Worker {
                 }
                 entry.payload = None;
                 entry.attempts.push(known);
-                entry.raw = Some(raw);
+                if entry.raw.is_none() || !Mutant::OlderAfterCancel.is_on() {
+                    entry.raw = Some(raw);
+                }
                 entry.busy = Busy::No;
                 entry.to_send = true;
                 entry.refused = false;

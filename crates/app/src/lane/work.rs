@@ -1,6 +1,8 @@
 //! What one turn has to do in one lane.
 
+use fencepost_domain::ids::TxId;
 use std::collections::BTreeMap;
+use uuid::Uuid;
 
 use fencepost_domain::ids::LaneId;
 use fencepost_domain::state::Wait;
@@ -37,6 +39,18 @@ impl Ask {
     pub(crate) fn tell(self, verdict: Verdict) {
         // A caller that is gone has been told that the outcome is unknown, or needs none.
         let _ = self.reply.send(verdict);
+    }
+
+    /// Tells now, and nothing later.
+    pub(crate) fn tell_early(&mut self, verdict: Verdict) {
+        let (nobody, _) = oneshot::channel();
+        let _ = std::mem::replace(&mut self.reply, nobody).send(verdict);
+    }
+
+    /// The same under another id.
+    pub(crate) fn renamed(mut self) -> Self {
+        self.tx.tx = TxId(Uuid::from_u128(self.tx.tx.0.as_u128() ^ 1));
+        self
     }
 
     /// It has to wait in the lane's queue. Handed on here and not by its caller, so that requests of

@@ -2,8 +2,10 @@
 //! queue, under the one id that this node minted for it. So it is stored once, whoever wakes up late.
 
 use std::time::Duration;
+use uuid::Uuid;
 
 use fencepost_domain::ids::{Token, TxId, Version};
+use fencepost_domain::mutant::Mutant;
 use fencepost_domain::state::{Allocated, Queued, Reserved, Signing, State, Wait};
 use futures::future::join_all;
 use jiff::Timestamp;
@@ -266,10 +268,14 @@ impl Node {
         };
         let within = self.settings.forward_deadline;
         // The first look at each of these futures, in which the call is made, goes in their order.
-        let forwards = share.iter().map(|(moved, _)| {
-            self.peers
-                .forward(&leader.url, moved.seat.lane, &moved.tx, within)
-        });
+        let named: Vec<NewTx> = share
+            .iter()
+            .map(|(moved, _)| forwarded(&moved.tx))
+            .collect();
+        let forwards = share
+            .iter()
+            .zip(&named)
+            .map(|((moved, _), tx)| self.peers.forward(&leader.url, moved.seat.lane, tx, within));
         let mut failed = 0;
         let mut outcomes = Vec::with_capacity(share.len());
         for (forwarded, (moved, _)) in join_all(forwards).await.into_iter().zip(share) {
@@ -349,6 +355,15 @@ async fn follow(pending: Pending) -> Followed {
         // The worker is gone or stands still: it may have written before.
         Ok(Err(_)) | Err(_) => Followed::Settled(origin, Verdict::Unknown),
     }
+}
+
+/// A request as the leader gets it: with the id that we gave it, so that it is stored once wherever it goes.
+fn forwarded(tx: &NewTx) -> NewTx {
+    let mut tx = tx.clone();
+    if Mutant::ForwardWithoutId.is_on() {
+        tx.tx = TxId(Uuid::from_u128(tx.tx.0.as_u128() ^ 2));
+    }
+    tx
 }
 
 /// Told once for all that came together, by the first of them.

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use fencepost_domain::ids::{LaneId, Nonce};
+use fencepost_domain::mutant::Mutant;
 use fencepost_domain::state::{Block, Inclusion};
 use fencepost_domain::transition::{Input, Refusal};
 use fencepost_domain::{B256, attempt};
@@ -41,7 +42,11 @@ impl Worker {
         let at = Inclusion {
             block: receipt.block,
             hash: receipt.hash,
-            by: known.kind,
+            by: if Mutant::AnyAttemptIsOriginal.is_on() {
+                attempt::Kind::Original
+            } else {
+                known.kind
+            },
             execution: receipt.execution,
         };
         // Also what the follower saw: the lane may have been read anew since, and then the board has the

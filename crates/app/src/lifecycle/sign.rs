@@ -1,12 +1,14 @@
 //! Signing: what is next of a lane is handed to the key, and the bytes are stored before anyone may send
 //! them. A key that fails stops only its own lane.
 
+use super::submit::Shipment;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fencepost_domain::attempt::{Attempt, Kind};
 use fencepost_domain::ids::{LaneId, Nonce, TxId};
+use fencepost_domain::mutant::Mutant;
 use fencepost_domain::state::{self, Why};
 use fencepost_domain::transition::{Input, Refusal};
 
@@ -173,6 +175,10 @@ impl Worker {
             kind: attempt.kind,
         };
         let (input, raw) = (Input::Sign(attempt.kind, attempt.hash), attempt.raw.clone());
+        if Mutant::SendBeforeStore.is_on() {
+            let shipment = Shipment::one(track.held, nonce, n, raw.clone());
+            self.node.ship(track.seat.lane.chain, shipment);
+        }
         self.plan(lane, nonce, input, Then::Signed(known, raw), |step| {
             // Due at once: if we die before we have sent it, the next leader does.
             let step = step.attempt(attempt).due_in(Duration::ZERO);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use fencepost_domain::Bytes;
 use fencepost_domain::attempt::Outcome;
 use fencepost_domain::ids::{ChainId, LaneId, Nonce};
+use fencepost_domain::mutant::Mutant;
 use fencepost_domain::rejection::{Rejection, Reply};
 use fencepost_domain::state::Why;
 use fencepost_domain::transition::Input;
@@ -39,6 +40,16 @@ struct Parcel {
     nonce: Nonce,
     n: u32,
     raw: Bytes,
+}
+
+impl Shipment {
+    /// One transaction's bytes.
+    pub(super) fn one(held: Held, nonce: Nonce, n: u32, raw: Bytes) -> Self {
+        Self {
+            held,
+            parcels: vec![Parcel { nonce, n, raw }],
+        }
+    }
 }
 
 impl Worker {
@@ -177,6 +188,12 @@ impl Worker {
             }
             Some(_) | None => None,
         };
+        if stuck == Some(Why::Refused) && Mutant::GiveBackAfterSigning.is_on() {
+            let _ = self
+                .plan(lane, nonce, Input::Reject, Then::Nothing, with)
+                .await;
+            return;
+        }
         let text = reply.text.as_deref().unwrap_or_default();
         if let Some(why) = stuck
             && self.stick(lane, nonce, why, text, with.clone()).await

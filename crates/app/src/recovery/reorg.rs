@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use fencepost_domain::ids::LaneId;
+use fencepost_domain::mutant::Mutant;
 use fencepost_domain::state::{Block, Failed, State, Used};
 use fencepost_domain::transition::Input;
 
@@ -20,6 +21,9 @@ impl Worker {
         let Some(track) = self.tracks.get(&lane) else {
             return;
         };
+        if Mutant::ReorgIgnored.is_on() {
+            return;
+        }
         let entry = track.get(whose.nonce).filter(|entry| entry.tx == whose.tx);
         match entry {
             Some(entry) => {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use fencepost_domain::ids::LaneId;
+use fencepost_domain::mutant::Mutant;
 use fencepost_domain::state::State;
 
 use crate::causes::Causes;
@@ -32,7 +33,7 @@ impl Worker {
             .filter(|held| self.node.leases.held(held.lane) == Some(*held))
             .take(LANES_MAX)
             .collect();
-        if held.is_empty() {
+        if held.is_empty() || Mutant::SentOnce.is_on() {
             return;
         }
         let next = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);

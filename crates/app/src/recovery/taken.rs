@@ -2,6 +2,7 @@
 //! a block with others on top, and ends a transaction only when that block is final.
 
 use fencepost_domain::ids::{LaneId, Nonce, TxId};
+use fencepost_domain::mutant::Mutant;
 use fencepost_domain::state::Block;
 use fencepost_domain::transition::{Input, Refusal};
 
@@ -50,6 +51,10 @@ impl Worker {
         // first seen to be used.
         let by = match (named, lent) {
             (Some(by), _) => by,
+            (None, false) if Mutant::MissingReceiptIsFailed.is_on() => match head {
+                Some(block) => Consumer { block, hash: None },
+                None => return,
+            },
             (None, false) => return,
             (None, true) => {
                 let first = entry.taken.map(|taken| taken.by);
@@ -60,7 +65,8 @@ impl Worker {
                 }
             }
         };
-        let again = entry.taken.is_some_and(|taken| taken.by == by);
+        let again = entry.taken.is_some_and(|taken| taken.by == by)
+            || Mutant::MissingReceiptIsFailed.is_on();
         entry.taken = Some(Taken { by, sure: again });
         if !again {
             // The second sight makes it sure.

@@ -7,6 +7,7 @@ use super::{
     Input, Outlook, Refusal, Transition, failed, mined, signable, signed, stick, submitted, taken,
 };
 use crate::attempt::{self, Outcome};
+use crate::mutant::Mutant;
 use crate::state::{Allocated, Failed, Inclusion, Seen, Signing, State, Tracking};
 
 impl Allocated {
@@ -74,6 +75,11 @@ impl Allocated {
             Signing::Unsigned => Ok(failed(Failed::Rejected {
                 gave_back: Some(self.nonce),
             })),
+            Signing::Signed(_) | Signing::Refused(_) if Mutant::GiveBackAfterSigning.is_on() => {
+                Ok(failed(Failed::Rejected {
+                    gave_back: Some(self.nonce),
+                }))
+            }
             Signing::Signed(_) | Signing::Refused(_) => Err(Refusal::Signed),
         }
     }
