@@ -29,6 +29,9 @@ struct Options {
     /// Shows every step of the one seed.
     #[arg(long, requires = "seed")]
     trace: bool,
+    /// Ends with the first violation, and says in one line after how many seeds and of what.
+    #[arg(long)]
+    hunt: bool,
     /// How many run at once; by default as many as there are cores.
     #[arg(long)]
     jobs: Option<usize>,
@@ -81,7 +84,8 @@ fn main() -> ExitCode {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= first + seeds || sum.broken().len() >= VIOLATIONS_MAX {
+                    let enough = if options.hunt { 1 } else { VIOLATIONS_MAX };
+                    if seed >= first + seeds || sum.broken().len() >= enough {
                         break;
                     }
                     let report = run(seed, &keys, options.trace);
@@ -93,7 +97,25 @@ fn main() -> ExitCode {
             });
         }
     });
+    if options.hunt {
+        return tell_hunted(&sum);
+    }
     tell(&sum, began.elapsed(), seeds)
+}
+
+/// What a hunt came to: one line, and success if something was caught.
+fn tell_hunted(sum: &Sum) -> ExitCode {
+    let broken = sum.broken();
+    let caught = broken.iter().min_by_key(|report| report.seed);
+    let runs = sum.runs.load(Ordering::Relaxed);
+    let violation = caught.and_then(|report| Some((report.seed, report.violation.as_ref()?)));
+    if let Some((seed, violation)) = violation {
+        println!("{runs} seeds: seed {seed} violates: {}", violation.promise);
+        ExitCode::SUCCESS
+    } else {
+        println!("{runs} seeds: nothing was noticed");
+        ExitCode::FAILURE
+    }
 }
 
 fn tell(sum: &Sum, took: Duration, seeds: u64) -> ExitCode {
