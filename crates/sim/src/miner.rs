@@ -165,7 +165,7 @@ impl Miner {
                     self.world.saw(Rare::ReorgSwap);
                 }
                 if self.luck.chance(300) {
-                    self.stay(reorg.left);
+                    self.stay(reorg.left, head - depth - plan.extra);
                 }
             }
             Err(why) => self
@@ -176,7 +176,7 @@ impl Miner {
     }
 
     /// One endpoint has not heard of the new branch.
-    fn stay(&mut self, left: fencepost_devchain::BranchId) {
+    fn stay(&mut self, left: fencepost_devchain::BranchId, above: u64) {
         let endpoint = EndpointId(self.luck.place(self.world.profile.endpoints));
         let view = View {
             branch: Some(left),
@@ -185,6 +185,7 @@ impl Miner {
         if self.world.chain.lock().set_view(endpoint, view).is_err() {
             return;
         }
+        self.world.checker().mirror.fork(above);
         self.world.saw(Rare::EndpointForked);
         let (world, after) = (Arc::clone(&self.world), self.luck.millis(200, 3_000));
         tokio::spawn(async move {

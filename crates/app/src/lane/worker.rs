@@ -311,7 +311,7 @@ impl Worker {
             return;
         }
         match sight {
-            Sight::Mined(receipt) => self.mined(whose.lane, whose, *receipt).await,
+            Sight::Mined(receipt) => self.mined(whose.lane, whose, *receipt, true).await,
             Sight::Reorged(block) => self.reorged(whose.lane, whose, block).await,
             Sight::Final(block) => self.finish(whose.lane, whose, block).await,
             Sight::Covered(block) => self.covered(whose, block).await,

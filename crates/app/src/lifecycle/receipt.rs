@@ -22,8 +22,8 @@ use crate::reservation::vouch::Named;
 const BATCH: usize = 64;
 
 impl Worker {
-    /// An attempt is in a block: the follower saw it there, or it was asked for.
-    pub(crate) async fn mined(&mut self, lane: LaneId, whose: Whose, receipt: Receipt) {
+    /// An attempt is in a block. `seen` is false when it was asked for and the follower does not know.
+    pub(crate) async fn mined(&mut self, lane: LaneId, whose: Whose, receipt: Receipt, seen: bool) {
         let Some(track) = self.tracks.get(&lane) else {
             return;
         };
@@ -49,14 +49,19 @@ impl Worker {
             },
             execution: receipt.execution,
         };
-        // Also what the follower saw: the lane may have been read anew since, and then the board has the
-        // block that the row still named, which is gone.
         if let Some(board) = self.node.board(chain) {
-            board.see(Hit {
+            let hit = Hit {
                 block: at.block,
                 whose,
                 told: false,
-            });
+            };
+            if seen {
+                // The lane may have been read anew since it was seen; then the board has the block that the
+                // row still named, which is gone.
+                board.see(hit);
+            } else {
+                board.put(hit);
+            }
         }
         let due_in = self.node.settings.resubmit_interval.unwrap_or_default();
         let planned = self
@@ -166,7 +171,7 @@ impl Worker {
             });
             if let Some((nonce, tx)) = found {
                 let whose = Whose { lane, nonce, tx };
-                self.mined(lane, whose, receipt).await;
+                self.mined(lane, whose, receipt, false).await;
             }
         }
     }

@@ -113,7 +113,7 @@ impl Worker {
         }
         for (nonce, tx, receipt) in found.receipts {
             let whose = Whose { lane, nonce, tx };
-            self.mined(lane, whose, receipt).await;
+            self.mined(lane, whose, receipt, false).await;
         }
         self.consumed(lane, found.latest, found.head, found.consumed)
             .await;

@@ -30,6 +30,8 @@ pub(crate) struct Mirror {
     deep: BTreeSet<B256>,
     /// Blocks that no longer counted at some time.
     replaced: BTreeSet<B256>,
+    /// Above this height some endpoint showed another branch than the one that counts.
+    forked_above: Option<u64>,
     /// In which blocks a transaction was at some time.
     places: BTreeMap<B256, Vec<B256>>,
     /// How often each payment is on the canonical chain.
@@ -64,14 +66,23 @@ impl Mirror {
             blocks: BTreeMap::new(),
             deep: BTreeSet::new(),
             replaced: BTreeSet::new(),
+            forked_above: None,
             places: BTreeMap::new(),
             paid: BTreeMap::new(),
         }
     }
 
-    /// A block no longer counted at some time.
+    /// A block no longer counted at some time, or some endpoint showed another instead of it.
     pub(crate) fn was_replaced(&self, block: &B256) -> bool {
-        self.replaced.contains(block)
+        let number = self.blocks.get(block).map_or(0, |block| block.number());
+        let elsewhere = self.forked_above.is_some_and(|above| number > above);
+        elsewhere || self.replaced.contains(block)
+    }
+
+    /// An endpoint stays on a branch that was left, above this height.
+    pub(crate) fn fork(&mut self, above: u64) {
+        let lowest = self.forked_above.map_or(above, |lowest| lowest.min(above));
+        self.forked_above = Some(lowest);
     }
 
     /// A transaction in a block that was deep at some time.
