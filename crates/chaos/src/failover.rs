@@ -7,9 +7,12 @@ use serde::Serialize;
 
 use crate::facts::Rows;
 use crate::note::{Meaning, Micros, Note};
+use crate::world::config::{LEASE_MS, SKEW_MS};
 
-/// A fault this close to a kill makes its figures another fault's, too.
-const NEAR: Micros = 6_000_000;
+/// A fault that was over so long before a kill has nothing to do with what follows.
+const BEFORE: Micros = 500_000;
+/// Nor has one that begins when the lease has run out and another node has had a second to notice.
+const AFTER: Micros = (LEASE_MS + SKEW_MS + 1_000) * 1_000;
 
 /// Milliseconds.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
@@ -73,7 +76,7 @@ fn is_disturbed(notes: &[Note], killed: Micros) -> bool {
     let near = notes.iter().filter(|note| {
         if let Note::Fault { at, until, .. } = note {
             // The kill's own note ends after it and begins at most a moment before it.
-            *at < killed + NEAR && killed < *until + NEAR
+            *at < killed + AFTER && killed < *until + BEFORE
         } else {
             false
         }

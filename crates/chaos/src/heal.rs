@@ -17,8 +17,8 @@ use crate::world::World;
 
 /// Without any progress for so long, it will not come.
 const NO_PROGRESS: Duration = Duration::from_secs(120);
-/// However much progress there is.
-const LIMIT: Duration = Duration::from_secs(900);
+/// However much progress there is. A busy machine needs some time for what is left.
+const LIMIT: Duration = Duration::from_secs(1_800);
 const BETWEEN: Duration = Duration::from_secs(1);
 /// What is stuck gets so long to end by itself, and then as long after each remedy.
 const ROUND: Duration = Duration::from_secs(25);

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use comfy_table::{Cell, CellAlignment, Table, presets};
 use serde::Serialize;
 
-use crate::check::{Findings, LINES};
+use crate::check::{Findings, LINES, Line};
 use crate::facts::{Evidence, Rows};
 use crate::failover::Failover;
 use crate::note::{Answer, Meaning, Note};
 
-/// Violations that are told in full; the rest is in the summary's counts.
-const SHOWN: usize = 40;
+/// Violations of each line that are told in full; the rest is in the summary's counts.
+const SHOWN: usize = 8;
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -49,7 +49,12 @@ pub(crate) fn summary(
 ) -> Summary {
     let (faults, faults_not_done) = faults(evidence.notes);
     let counts = findings.counts();
-    let found = findings.0.iter().take(SHOWN);
+    let of = |line: &Line| {
+        let line = *line;
+        let of_line = findings.0.iter().filter(move |found| found.line == line);
+        of_line.take(SHOWN)
+    };
+    let found = LINES.iter().flat_map(of);
     // A lane's first leader took it over from nobody.
     let tokens = evidence.rows.lanes.iter();
     let takeovers = tokens.map(|lane| lane.token.saturating_sub(1)).sum();

@@ -228,10 +228,14 @@ impl Case {
     }
 
     pub(super) fn lie(&mut self, target: &str, at: Micros, until: Micros) {
+        self.fault("dev_lie", target, at, until);
+    }
+
+    pub(super) fn fault(&mut self, kind: &str, target: &str, at: Micros, until: Micros) {
         self.notes.push(Note::Fault {
             at,
             until,
-            kind: "dev_lie".into(),
+            kind: kind.into(),
             target: target.into(),
             done: true,
         });

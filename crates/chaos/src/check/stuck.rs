@@ -6,12 +6,35 @@ use super::{Findings, Line};
 use crate::facts::{Evidence, Mined, TxRow};
 use crate::note::{Micros, Note};
 use crate::world::config::{STUCK_AFTER_S, STUCK_ATTEMPTS};
+use crate::world::lane::chain_of;
 
 const SURGE: &str = "dev_surge";
 const SECOND: Micros = 1_000_000;
 /// Between the look at the chain and the row that tells of it lie a decision and a statement, which a fault
 /// can hold up.
 const SLACK: Micros = 15 * SECOND;
+
+/// Faults after which a node could not know what a chain holds: it was away, could not be reached or was slow.
+/// What has waited for too long is told then, too, although nobody could be asked.
+fn cut_off(evidence: &Evidence<'_>, lane: usize, told: Micros) -> bool {
+    let chain = chain_of(lane).name();
+    evidence.notes.iter().any(|note| {
+        if let Note::Fault {
+            at,
+            until,
+            kind,
+            target,
+            ..
+        } = note
+        {
+            let of_way = kind.starts_with("rpc_") && target.contains(chain);
+            let of_chain = kind.starts_with(chain) && kind.ends_with("_restart");
+            (of_way || of_chain) && *at < told && told < *until + SLACK
+        } else {
+            false
+        }
+    })
+}
 
 /// Lies of endpoints, with when they began and ended.
 fn lies(evidence: &Evidence<'_>) -> Vec<(Micros, Micros, String)> {
@@ -75,7 +98,7 @@ pub(super) fn check(evidence: &Evidence<'_>, findings: &mut Findings) {
                 let waited = told.at.saturating_sub(row.created) >= STUCK_AFTER_S * SECOND;
                 if !waited && row.sends < STUCK_ATTEMPTS {
                     Some("it had not waited long")
-                } else if was_mined && !lied("") {
+                } else if was_mined && !lied("") && !cut_off(evidence, row.lane, told.at) {
                     Some("it was in a block")
                 } else {
                     None
@@ -133,6 +156,17 @@ mod tests {
         case.stick(1, "NO_RECEIPT", LATE);
         case.finds(&[Line::StuckUntrue]);
         case.lie("endpoint 1 has no receipts", LATE - SECOND, LATE);
+        case.finds(&[]);
+    }
+
+    #[test]
+    fn no_receipt_of_what_was_in_a_block_is_excused_by_a_cut_to_its_own_chain_only() {
+        let mut case = Case::calm();
+        case.see("block 1", SECOND);
+        case.stick(1, "NO_RECEIPT", LATE);
+        case.fault("rpc_cut", "a to dev 1", LATE - SECOND, LATE);
+        case.finds(&[Line::StuckUntrue]);
+        case.fault("rpc_cut", "a to anvil", LATE - SECOND, LATE);
         case.finds(&[]);
     }
 

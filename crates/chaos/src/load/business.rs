@@ -147,6 +147,7 @@ impl Business {
                 self.told(&request, sent, node, &answer);
                 let gives_up = match (answer.meaning(), temper) {
                     (Meaning::Done, _) => {
+                        self.world.acked.fetch_add(1, Ordering::Relaxed);
                         if let Some(tx) = answer.tx {
                             self.known.add(request, tx);
                         }
@@ -171,9 +172,6 @@ impl Business {
     }
 
     fn told(&self, request: &Request, sent: Micros, node: usize, answer: &Answer) {
-        if answer.meaning() == Meaning::Done && answer.status == Some(202) {
-            self.world.acked.fetch_add(1, Ordering::Relaxed);
-        }
         self.world.journal.note(&Note::Told {
             at: now(),
             sent,

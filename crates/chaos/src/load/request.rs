@@ -9,11 +9,14 @@ use serde_json::{Value, json};
 
 use crate::dice::Dice;
 use crate::note::{Note, Purpose, now};
+use crate::world::World;
 use crate::world::lane::Chain;
-use crate::world::{World, anvil};
 
 /// Who is paid. Few, because anvil's blocks cost time for every account there is.
 const PAYEES: u64 = 48;
+
+/// Code that reverts.
+const REVERTING: &str = "0x60006000fd";
 
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
@@ -42,9 +45,10 @@ fn payload(chain: Chain, purpose: Purpose, value: u64, dice: &mut Dice) -> Value
             }
             payload
         }
-        // Given, because nobody can estimate what is reverted.
+        // A contract that fails to be made: one that stood there before would be lost by a restart. The gas
+        // is given, because nobody can estimate what is reverted.
         (Purpose::Revert, Chain::Anvil) => {
-            json!({ "to": anvil::REVERTER, "value": amount, "gas": "60000" })
+            json!({ "value": amount, "gas": "100000", "data": REVERTING })
         }
         (Purpose::Revert, Chain::Dev) => json!({
             "to": payee(value), "value": amount, "gas": "100000",

@@ -16,9 +16,14 @@ use super::rpc::Rpc;
 use crate::dice::Dice;
 
 pub(crate) const BLOCK: Duration = Duration::from_millis(900);
-/// Where a contract stands that reverts every call.
-pub(crate) const REVERTER: &str = "0x00000000000000000000000000000000000fa11e";
-const REVERTER_CODE: &str = "0x60006000fd";
+/// Of older blocks the states are forgotten: all of them together take minutes to write down. No reorg is so
+/// deep.
+const ARGUMENTS: [&str; 4] = [
+    "--no-mining",
+    "--no-request-size-limit",
+    "--prune-history",
+    "64",
+];
 /// So many blocks are there before anything is sent: something to go back to.
 const FIRST_BLOCKS: u64 = 12;
 
@@ -36,7 +41,7 @@ struct Running {
 }
 
 async fn launch() -> Result<(Anvil, Rpc)> {
-    let anvil = Anvil::start(&["--no-mining", "--no-request-size-limit"]).await?;
+    let anvil = Anvil::start(&ARGUMENTS).await?;
     let rpc = Rpc::new(anvil.url())?;
     Ok((anvil, rpc))
 }
@@ -50,8 +55,6 @@ impl AnvilChain {
     /// With one way to it for each node.
     pub(crate) async fn start(nodes: usize) -> Result<Self> {
         let (anvil, rpc) = launch().await?;
-        rpc.call("anvil_setCode", json!([REVERTER, REVERTER_CODE]))
-            .await?;
         for _ in 0..FIRST_BLOCKS {
             rpc.call("evm_mine", json!([])).await?;
         }

@@ -31,6 +31,12 @@ impl Chain {
     }
 }
 
+/// The chain of a lane, by its place in the list of lanes.
+pub(crate) fn chain_of(lane: usize) -> Chain {
+    let signers = usize::try_from(SIGNERS).expect("a small number");
+    CHAINS.get(lane / signers).copied().unwrap_or(Chain::Dev)
+}
+
 /// A signer on a chain. Its place in the list of lanes is what notes call it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lane {
