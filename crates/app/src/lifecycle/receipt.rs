@@ -37,7 +37,12 @@ impl Worker {
             return;
         };
         if known.kind == attempt::Kind::External && entry.vouch != Vouch::Given {
-            return self.vouch(Named { whose, receipt });
+            let named = Named {
+                whose,
+                receipt,
+                seen,
+            };
+            return self.vouch(named);
         }
         let at = Inclusion {
             block: receipt.block,

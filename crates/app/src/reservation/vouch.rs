@@ -15,6 +15,8 @@ use crate::ports::{ChainUnavailable, Held, Receipt};
 pub(crate) struct Named {
     pub(crate) whose: Whose,
     pub(crate) receipt: Receipt,
+    /// The follower saw it.
+    pub(crate) seen: bool,
 }
 
 impl Worker {
@@ -66,7 +68,8 @@ impl Worker {
         match answer {
             Ok(Some(true) | None) => {
                 entry.vouch = Vouch::Given;
-                self.mined(whose.lane, whose, named.receipt).await;
+                self.mined(whose.lane, whose, named.receipt, named.seen)
+                    .await;
             }
             Ok(Some(false)) => {
                 entry.vouch = Vouch::Unasked;
