@@ -23,6 +23,10 @@ use crate::statement;
 
 const CREATE: &str = include_str!("../sql/create.sql");
 
+fn sql() -> std::borrow::Cow<'static, str> {
+    broken::create(CREATE)
+}
+
 /// Rounds of "known ones out, the rest again". Each takes out all that were stored by then, so a
 /// further round means that others insert the same requests at this very moment.
 const ROUNDS: usize = 4;
@@ -122,11 +126,7 @@ impl PostgresStore {
             if sent.is_empty() {
                 return Ok(Together::Done);
             }
-            match self
-                .connections
-                .write(&broken::create(CREATE), &call.params())
-                .await?
-            {
+            match self.connections.write(&sql(), &call.params()).await? {
                 statement::Written::Rows { rows, again } => {
                     let recorded = self.record_written(holder, works, sent, &rows, again);
                     if recorded.await.map_err(after_write)? == Left::Nothing {
