@@ -109,7 +109,6 @@ WITH lane AS MATERIALIZED (
            m.max_priority_fee::numeric, m.token
       FROM moved m JOIN signer_lease l ON l.lane_id = m.lane_id
      WHERE m.signs
-/*late*/
 --.
 --? sends
 ), sent AS (

@@ -57,7 +57,7 @@ const NO_SEQS: &str = "NULL::bigint[]";
 pub(crate) struct Form {
     /// How it takes the lanes' rows, as `moves.sql` names it.
     taking: &'static str,
-    marks: [(&'static str, &'static str); 8],
+    marks: [(&'static str, &'static str); 7],
     texts: [OnceLock<String>; Parts::CHOICES],
 }
 
@@ -68,39 +68,32 @@ static COMPLETE_ALONE: Form = Form::new("counted", FENCED, FEED, SEQS);
 pub(crate) static SETTLE: Form = Form::new("counted", SETTLED, "", NO_SEQS);
 
 /// Under the fence a row carries the leader's token, and storing bytes counts as a try to send them.
-const FENCED: [(&str, &str); 5] = [
+const FENCED: [(&str, &str); 4] = [
     ("/*fence*/", FENCE),
     ("/*renew*/", RENEW),
     ("/*token*/", "(SELECT tokens FROM led)[i.k]"),
     ("/*tries*/", "i.signs IS TRUE"),
-    ("/*late*/", ""),
 ];
-const SETTLED: [(&str, &str); 5] = [
+const SETTLED: [(&str, &str); 4] = [
     ("/*fence*/", NO_FENCE),
     ("/*renew*/", ""),
     ("/*token*/", "m.fencing_token"),
     ("/*tries*/", "false"),
-    ("/*late*/", UNFREED),
 ];
-
-/// A holder names its bytes after its nonce was given back: they are out, so nobody may be given the nonce.
-const UNFREED: &str = "), unfreed AS (
-    DELETE FROM free_nonce f USING moved m JOIN managed_tx t ON t.tx_id = m.tx_id
-     WHERE m.signs AND f.lane_id = t.lane_id AND f.nonce = t.nonce_given_back";
 
 impl Form {
     const fn new(
         taking: &'static str,
-        whose: [(&'static str, &'static str); 5],
+        whose: [(&'static str, &'static str); 4],
         feed: &'static str,
         seqs: &'static str,
     ) -> Self {
-        let [fence, renew, token, tries, late] = whose;
+        let [fence, renew, token, tries] = whose;
         let skip = ("/*skip*/", "SKIP LOCKED");
         let (feed, seqs) = (("/*feed*/", feed), ("/*seqs*/", seqs));
         Self {
             taking,
-            marks: [fence, renew, token, tries, late, skip, feed, seqs],
+            marks: [fence, renew, token, tries, skip, feed, seqs],
             texts: [const { OnceLock::new() }; Parts::CHOICES],
         }
     }

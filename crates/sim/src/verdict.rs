@@ -143,8 +143,8 @@ fn on_chain(world: &World, rows: &[Record]) {
     }
 }
 
-/// Each nonce below the cursor is used on the chain, held, free, or named by a holder who came too late; where
-/// a cursor followed the chain it may also be nobody's.
+/// Each nonce below the cursor is used on the chain, held, or free; where a cursor followed the chain it may
+/// also be nobody's.
 async fn nonces(world: &World, rows: &[Record]) {
     let views = world
         .store
@@ -155,10 +155,7 @@ async fn nonces(world: &World, rows: &[Record]) {
         let held: BTreeSet<u64> = rows
             .iter()
             .filter(|row| row.lane == view.lane)
-            .filter_map(|row| {
-                let late = row.state.gave_back().filter(|_| row.attempts > 0);
-                row.state.nonce().or(late).map(Nonce::get)
-            })
+            .filter_map(|row| row.state.nonce().map(Nonce::get))
             .collect();
         let free: BTreeSet<u64> = view.free.iter().map(|nonce| nonce.get()).collect();
         let lost = {

@@ -79,13 +79,6 @@ fn late(db: &Db<'_>, record: &Record, hash: B256) -> Answer<Settled> {
         event: event.note("late"),
     };
     write(db, record, &same, Some(hash))?;
-    // Its bytes are out, so nobody may be given the nonce.
-    if let Some(nonce) = record.state.gave_back() {
-        db.run(
-            "DELETE FROM free_nonce WHERE lane_id = ?1 AND nonce = ?2",
-            params![record.lane_id.0, nonce.column()],
-        )?;
-    }
     Ok(Settled::LockLost { recorded: true })
 }
 

@@ -173,7 +173,7 @@ macro_rules! scenarios {
                 a_wrong_lock_opens_nothing
                 only_a_reservation_can_be_settled
                 a_late_hash_is_recorded_against_a_lost_nonce
-                a_nonce_whose_late_hash_is_known_is_given_to_nobody
+                a_nonce_whose_late_hash_is_recorded_is_still_free
                 late_hashes_are_recorded_up_to_a_bound
                 a_submitted_nonce_is_followed_to_its_use
                 a_used_nonce_can_still_be_named

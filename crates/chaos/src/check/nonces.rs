@@ -60,33 +60,18 @@ fn bytes(evidence: &Evidence<'_>, findings: &mut Findings) {
     }
 }
 
-/// Every nonce below the cursor is held or free, and none is both. One whose holder named its hash after it was
-/// given back is neither: bytes for it are out, and nobody may be given it.
+/// Every nonce below the cursor is held or free, and none is both.
 fn gaps(evidence: &Evidence<'_>, findings: &mut Findings) {
     let free: BTreeSet<(usize, u64)> = evidence.rows.free.iter().copied().collect();
     let held = evidence.rows.txs.iter();
     let held: BTreeSet<(usize, u64)> = held
         .filter_map(|row| Some((row.lane, row.nonce?)))
         .collect();
-    let named: BTreeSet<&str> = evidence
-        .rows
-        .attempts
-        .iter()
-        .map(|attempt| attempt.tx.as_str())
-        .collect();
-    let late: BTreeSet<(usize, u64)> = evidence
-        .rows
-        .txs
-        .iter()
-        .filter(|row| named.contains(row.tx.as_str()))
-        .filter_map(|row| Some((row.lane, row.given_back?)))
-        .collect();
     for lane in &evidence.rows.lanes {
         for nonce in 0..lane.cursor {
             let at = (lane.lane, nonce);
             let what = match (held.contains(&at), free.contains(&at)) {
                 (true, false) | (false, true) => continue,
-                (false, false) if late.contains(&at) => continue,
                 (true, true) => "is held and free",
                 (false, false) => "is nobody's",
             };

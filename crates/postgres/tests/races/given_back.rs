@@ -4,7 +4,7 @@
 use anyhow::Result;
 use fencepost_app::ports::{LaneCreated, LaneRefusal, Settle, SettleAct, Settled, Store as _};
 use fencepost_store_tests::bench::Seat;
-use fencepost_store_tests::builders::{hash, id, lane, loan, lock, placeholder, txs};
+use fencepost_store_tests::builders::{id, lane, loan, lock, placeholder, txs};
 use tokio::task::JoinHandle;
 
 use super::stage::{Stage, assert_sound};
@@ -58,24 +58,5 @@ async fn a_nonce_that_is_filled_while_it_is_given_back_is_given_to_nobody_else()
     assert_eq!(a.view().await.free, [], "one look is enough");
     assert_eq!(a.accept(txs([4])).await, [2]);
     assert_sound(&a).await;
-    Ok(())
-}
-
-/// Its holder comes late, but before anyone else was given the nonce: bytes for it are known to be out,
-/// so it is given to nobody.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_free_nonce_for_which_a_late_hash_was_named_is_given_to_nobody() -> Result<()> {
-    let stage = Stage::new().await?;
-    let a = stage.seat("a", lane(1)).await?;
-    assert_eq!(a.accept(vec![loan(1)]).await, [0]);
-    assert!(matches!(
-        settle(&stage, SettleAct::Recycle).await?.await??,
-        Settled::Done(_)
-    ));
-    let late = settle(&stage, SettleAct::Submitted(hash(11)))
-        .await?
-        .await??;
-    assert_eq!(late, Settled::LockLost { recorded: true });
-    assert_eq!(a.accept(txs([2])).await, [1], "bytes for nonce 0 are out");
     Ok(())
 }

@@ -75,9 +75,6 @@ impl Whole {
                 let token = self.lanes[&row.lane_id].token;
                 self.store_attempt(&mut row, external(hash), token);
                 self.tell_holder(&row, event, words(&row.state));
-                if let Some(nonce) = row.state.gave_back() {
-                    self.lane_mut(row.lane_id).free.remove(&nonce);
-                }
                 self.save(row);
                 Settled::LockLost { recorded: true }
             }
