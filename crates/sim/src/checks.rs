@@ -130,6 +130,11 @@ impl Checker {
         self.counts.get(&tx).copied().unwrap_or_default()
     }
 
+    /// Whether nobody holds one of the nonces from `from` up to this one.
+    pub(crate) fn has_gap(&self, lane: LaneId, from: u64, below: u64) -> bool {
+        (from..below).any(|nonce| !self.holders.contains_key(&(lane, nonce)))
+    }
+
     fn lane(&mut self, lane: LaneId) -> &mut LaneFacts {
         self.lanes.get_mut(&lane).expect("there are no other lanes")
     }

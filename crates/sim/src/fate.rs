@@ -288,8 +288,8 @@ impl Fateful {
         let lanes = &self.world.lanes;
         let lane = lanes[self.luck.place(lanes.len())];
         let true_count = self.world.chain.lock().state().nonce(&lane.signer);
-        if self.world.profile.mood == Mood::Wild && self.luck.chance(300) {
-            return FaultKind::Count(true_count + self.luck.between(1, 6));
+        if self.world.profile.mood != Mood::Calm && self.luck.chance(350) {
+            return FaultKind::Count(true_count + self.luck.between(1, 12));
         }
         FaultKind::Count(true_count.saturating_sub(self.luck.between(1, 4)))
     }

@@ -15,6 +15,7 @@ use fencepost_domain::state::{State, Why};
 use tokio::time::{Instant, sleep};
 
 use crate::checks::{Checker, PAYEE};
+use crate::endure::{TOO_DEAR_GWEI, endure};
 use crate::rng::Rng;
 use crate::run::name;
 use crate::verdict;
@@ -34,7 +35,8 @@ const HELP_EVERY: u32 = 6;
 pub(crate) async fn heal(world: &Arc<World>) {
     world.heal();
     world.note("world", "is healed");
-    calm_chain(world, 1);
+    let dear = world.profile.dear_end;
+    calm_chain(world, if dear { TOO_DEAR_GWEI } else { 1 });
     for member in world.all() {
         member.gate.resume();
         member.line.cut(false);
@@ -44,6 +46,10 @@ pub(crate) async fn heal(world: &Arc<World>) {
         world.come_back(name(n)).await;
     }
     resume_lanes(world).await;
+    if dear && !endure(world).await {
+        return;
+    }
+    calm_chain(world, 1);
     let mut luck = world.rng("healing");
     if !settle(world, &mut luck).await {
         return;

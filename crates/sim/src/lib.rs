@@ -25,6 +25,7 @@ mod operator;
 mod reader;
 mod fate;
 mod miner;
+mod endure;
 mod healing;
 mod verdict;
 mod run;
