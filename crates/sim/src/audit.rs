@@ -135,8 +135,10 @@ impl<'a> Auditor<'a> {
             CursorMove::Forget { held, .. } => {
                 self.fence(*held, *moved == CursorMoved::Fenced).await;
             }
-            CursorMove::Lower { to } => {
-                if let CursorMoved::Now { .. } = moved {
+            CursorMove::Lower { .. } => {
+                if let CursorMoved::Now { from, to } = moved
+                    && to < from
+                {
                     self.world.saw(Rare::CursorLowered);
                     self.world.checker().lower(*lane, *to);
                 }
@@ -177,9 +179,9 @@ impl<'a> Auditor<'a> {
                 // Where all were known nothing was written, and no fence was needed.
                 if !given.is_empty() {
                     self.fence(held, false).await;
+                    self.world.given(held, &given, *next_nonce);
                 }
                 self.note(format_args!("{op} lane {lane} {given:?} next {next_nonce}"));
-                self.world.given(held, &given, *next_nonce);
                 self.world.look_at(ids).await;
             }
             LaneCreated::Refused(refusal) => {

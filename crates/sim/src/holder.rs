@@ -103,7 +103,13 @@ impl Borrower {
             .sign_elsewhere(lane, nonce.get(), 700_000 + n)
             .await;
         let named = SettleAct::Submitted(theirs.hash);
-        if let Some(Settled::Done(_)) = self.say(lane, lent, named).await {
+        // What may be written down must be sent, or the lane waits for it: it asks until it is told.
+        let settled = loop {
+            if let Some(settled) = self.say(lane, lent, named).await {
+                break settled;
+            }
+        };
+        if let Settled::Done(_) = settled {
             self.world.send_elsewhere(&theirs);
             insist(&self.world, theirs);
         }
