@@ -37,12 +37,7 @@ impl Worker {
             return;
         };
         if known.kind == attempt::Kind::External && entry.vouch != Vouch::Given {
-            let named = Named {
-                whose,
-                receipt,
-                seen,
-            };
-            return self.vouch(named);
+            return self.vouch(Named { whose, receipt });
         }
         let at = Inclusion {
             block: receipt.block,

@@ -15,8 +15,6 @@ use crate::ports::{ChainUnavailable, Held, Receipt};
 pub(crate) struct Named {
     pub(crate) whose: Whose,
     pub(crate) receipt: Receipt,
-    /// The follower saw it.
-    pub(crate) seen: bool,
 }
 
 impl Worker {
@@ -68,8 +66,9 @@ impl Worker {
         match answer {
             Ok(Some(true) | None) => {
                 entry.vouch = Vouch::Given;
-                self.mined(whose.lane, whose, named.receipt, named.seen)
-                    .await;
+                // As if it had been asked for: while the chain was asked, the board may have told that the
+                // block is final, or that it is gone, and nobody was there to hear it.
+                self.mined(whose.lane, whose, named.receipt, false).await;
             }
             Ok(Some(false)) => {
                 entry.vouch = Vouch::Unasked;

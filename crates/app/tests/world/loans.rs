@@ -44,7 +44,7 @@ pub(crate) async fn recycle(node: &Member, lane: Lane, lent: &Record) {
     assert!(matches!(settled, Settled::Done(_)), "{settled:?}");
 }
 
-async fn submitted(node: &Member, lane: Lane, lent: &Record, hash: B256) -> Settled {
+pub(crate) async fn submitted(node: &Member, lane: Lane, lent: &Record, hash: B256) -> Settled {
     settle(node, lane, lent, SettleAct::Submitted(hash)).await
 }
 

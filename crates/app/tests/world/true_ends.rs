@@ -20,7 +20,7 @@ use fencepost_domain::{B256, Bytes, U256};
 
 use super::care::capped;
 use super::life::{Life, seconds};
-use super::loans::lend;
+use super::loans::{lend, submitted};
 use super::nodes::{Member, accepted};
 
 /// A head that is too cheap, and whose nonce a foreign transaction takes.
@@ -161,7 +161,22 @@ async fn a_nonce_that_was_used_by_nobody_knows_whom_is_not_taken() {
     life.check_feed().await;
 }
 
-/// An endpoint that cannot say who has used a nonce, only where.
+/// The block becomes final while the chain is still asked whose the hash is that a holder has named.
+#[tokio::test(start_paused = true)]
+async fn a_lent_nonce_ends_although_its_block_was_final_before_anybody_could_say_whose_it_is() {
+    let mut life = Life::careful(1).await;
+    let real = life.world.chain.clone().unwrap();
+    life.world.chain = Some(Arc::new(Mute(real)));
+    let node = life.world.node("a").await;
+    let lane = life.lanes[0];
+    let lent = lend(&node, lane, 60).await;
+    let hash = life.foreign(lane, 0).await;
+    submitted(&node, lane, &lent, hash).await;
+    life.until_state(&lent, "USED").await;
+    life.check_feed().await;
+}
+
+/// An endpoint that cannot say who has used a nonce, only where, and is slow to say whose a hash is.
 struct Mute(Arc<dyn Chain>);
 
 #[async_trait]
@@ -193,6 +208,7 @@ impl Chain for Mute {
         nonce: Nonce,
         hash: B256,
     ) -> Result<Option<bool>, ChainUnavailable> {
+        seconds(30).await;
         self.0.is_of(lane, nonce, hash).await
     }
 
