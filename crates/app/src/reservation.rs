@@ -105,10 +105,8 @@ impl Worker {
         }
         for record in moved {
             let (tx, nonce) = (record.tx, known[&record.tx]);
-            let taken = self.tracks.get_mut(&held.lane).and_then(|track| {
-                let gone = track.remove(nonce)?;
-                gone.taken
-            });
+            let gone = self.tracks.get_mut(&held.lane);
+            let gone = gone.and_then(|track| track.remove(nonce));
             if record.state.is_final() {
                 // Its holder has given it back: the nonce is free.
                 self.memory.remove(&held.lane);
@@ -117,8 +115,9 @@ impl Worker {
             }
             self.remember(held, record, attempts.remove(&tx).unwrap_or_default());
             let track = self.tracks.get_mut(&held.lane);
-            if let Some(entry) = track.and_then(|track| track.get_mut(nonce)) {
-                entry.taken = taken;
+            let entry = track.and_then(|track| track.get_mut(nonce));
+            if let (Some(entry), Some(gone)) = (entry, gone) {
+                entry.learned(&gone);
             }
         }
         Ok(())

@@ -39,6 +39,8 @@ pub(crate) struct Entry {
     pub(crate) asked_at: Option<Duration>,
     /// The block that is final with it inside, once that is known.
     pub(crate) final_in: Option<Block>,
+    /// An end that could not be written is not tried again before this.
+    pub(crate) end_at: Duration,
     /// Why it could not be signed, the last time.
     pub(crate) unsigned_for: Option<String>,
     /// How often its newest bytes were sent.
@@ -129,7 +131,15 @@ impl Entry {
             due_at: Duration::ZERO,
             asked_at: None,
             final_in: None,
+            end_at: Duration::ZERO,
         }
+    }
+
+    /// What the chain has said of it, which is not in the store and is told only once.
+    pub(crate) const fn learned(&mut self, from: &Self) {
+        self.taken = from.taken;
+        self.final_in = from.final_in;
+        self.end_at = from.end_at;
     }
 
     /// With bytes that the store has for it, in their order.

@@ -63,7 +63,7 @@ impl Worker {
         };
         let again: Vec<(Whose, Block, bool)> = track
             .iter()
-            .filter(|(_, entry)| entry.busy == Busy::No && entry.due_at <= now)
+            .filter(|(_, entry)| entry.busy == Busy::No && entry.end_at <= now)
             .filter_map(|(nonce, entry)| {
                 let tx = entry.tx;
                 let whose = Whose { lane, nonce, tx };
@@ -141,7 +141,7 @@ impl Worker {
                     self.idle(lane, nonce);
                     let track = self.tracks.get_mut(&lane);
                     if let Some(entry) = track.and_then(|track| track.get_mut(nonce)) {
-                        entry.due_at = later;
+                        entry.end_at = later;
                     }
                 }
             }

@@ -12,6 +12,7 @@ use fencepost_domain::transition::Refusal;
 use uuid::Uuid;
 
 use super::care::capped;
+use super::faults::{self as store, fail, watch};
 use super::life::{Life, seconds};
 use super::nodes::{Member, accepted, unnamed};
 
@@ -134,6 +135,24 @@ async fn a_nonce_that_any_endpoint_has_seen_used_is_not_given_back() {
     life.until_state(&lent, "USED").await;
     life.check_feed().await;
     assert_eq!(nonce(&lend(&node, lane, 60).await), 1);
+}
+
+/// Its time is over, so its row is looked at again and again; none of that puts off the end that the store
+/// did not take at first.
+#[tokio::test(start_paused = true)]
+async fn a_lent_nonce_that_was_used_in_silence_ends_when_the_store_is_back() {
+    let mut life = careful(1).await;
+    let script = watch(&mut life.world);
+    life.rest();
+    let node = life.world.node("a").await;
+    let lane = life.lanes[0];
+    let lent = lend(&node, lane, 10).await;
+    life.foreign(lane, 0).await;
+    seconds(60).await;
+    fail(&script, &[("complete", store::Fault::Away); 3]);
+    life.work();
+    life.until_state(&lent, "USED").await;
+    life.check_feed().await;
 }
 
 #[tokio::test(start_paused = true)]
