@@ -20,7 +20,7 @@ struct Options {
     /// How many seeds.
     #[arg(long, default_value_t = SEEDS_ENOUGH)]
     seeds: u64,
-    /// The first of them.
+    /// The first of them. From 1,000,000 on worlds have an eighth of the requests, and are done the sooner.
     #[arg(long, default_value_t = 1)]
     first: u64,
     /// Only this one.

@@ -60,7 +60,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) async fn new(seed: u64, keys: Arc<Keyring>, keeps_trace: bool) -> Arc<Self> {
         let root = Rng::new(seed);
-        let profile = Profile::of(&mut root.of("profile"));
+        let profile = Profile::of(seed, &mut root.of("profile"));
         let began = Instant::now();
         let store_clock = Arc::new(Hands::new(began));
         let clock = Arc::clone(&store_clock) as Arc<dyn Clock>;
