@@ -55,6 +55,7 @@ struct Question {
     hashes: Vec<B256>,
     /// What is said to have used its nonce.
     foreign: Option<B256>,
+    lent: bool,
 }
 
 impl Worker {
@@ -189,6 +190,7 @@ fn questions(track: &Track) -> Vec<Question> {
             nonce,
             tx: entry.tx,
             hashes: entry.attempts.iter().map(|known| known.hash).collect(),
+            lent: entry.is_lent(),
             foreign: match &entry.state {
                 State::Stuck(stuck) => stuck.foreign,
                 State::Queued(_)
@@ -234,7 +236,7 @@ async fn look(
         }
         if count.unanimous && !unseen.is_empty() {
             let tip = chain.tip(seat.lane.chain).await?.head.block;
-            consumed = consumers(chain, seat, unseen, tip).await?;
+            consumed = consumers(node, chain, seat, unseen, tip).await?;
             head = Some(tip);
         }
     }
@@ -250,6 +252,7 @@ async fn look(
 }
 
 async fn consumers(
+    node: &Node,
     chain: &dyn Chain,
     seat: Seat,
     unseen: Vec<Question>,
@@ -276,9 +279,23 @@ async fn consumers(
         if hash.is_some_and(|hash| question.hashes.contains(&hash)) {
             continue;
         }
+        // A count alone, which a broken endpoint makes up, does not use a lent nonce.
+        if by.is_none() && question.lent && !is_passed(node, seat, question.nonce).await {
+            continue;
+        }
         consumed.push((question.nonce, question.tx, by));
     }
     Ok(consumed)
+}
+
+/// Whether the nonce behind it is used, as far as we know: then it is used too.
+async fn is_passed(node: &Node, seat: Seat, nonce: Nonce) -> bool {
+    let Ok(behind) = nonce.plus(1) else {
+        return false;
+    };
+    let found = node.store.find(&Key::Nonce(seat.lane, behind)).await;
+    let state = found.ok().flatten().map(|record| record.state);
+    state.is_some_and(|state| state.inclusion().is_some() || matches!(state, State::Used(_)))
 }
 
 async fn gaps(node: &Node, seat: Seat, latest: Nonce) -> Option<Vec<Nonce>> {

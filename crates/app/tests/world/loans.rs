@@ -87,6 +87,24 @@ async fn what_its_holder_sends_is_followed_to_its_use() {
     assert_eq!(other, Settled::Refused(Refusal::OtherHash));
 }
 
+/// Every endpoint makes the same count up. No block shows the use, and nothing behind it is in one.
+#[tokio::test(start_paused = true)]
+async fn a_lent_nonce_is_not_used_by_a_count_alone() {
+    let life = careful(2).await;
+    let node = life.world.node("a").await;
+    let lane = life.lanes[0];
+    let lent = lend(&node, lane, 300).await;
+    for endpoint in [0, 1] {
+        life.fault(endpoint, Fault::new(FaultKind::Count(10)));
+    }
+    seconds(120).await;
+    assert_eq!(life.words(&lent).await, "RESERVED");
+    life.heal();
+    life.foreign(lane, 0).await;
+    life.until_state(&lent, "USED").await;
+    life.check_feed().await;
+}
+
 /// Its holder has replaced its own bytes without telling us: any hash uses the nonce.
 #[tokio::test(start_paused = true)]
 async fn a_lent_nonce_that_is_used_by_another_hash_is_used() {
