@@ -116,6 +116,15 @@ pub trait Store: Send + Sync {
     async fn orphans(&self, after: Option<LaneId>, limit: usize)
     -> Result<Vec<Orphan>, StoreError>;
 
+    /// Lanes that have given nonces and lost their leader, or were given up, not longer ago than this, by id,
+    /// after the given one, with or without unfinished work.
+    async fn unwatched(
+        &self,
+        within: Duration,
+        after: Option<LaneId>,
+        limit: usize,
+    ) -> Result<Vec<Orphan>, StoreError>;
+
     /// One lane as an operator sees it.
     async fn lane(&self, lane: Lane) -> Result<Option<LaneView>, StoreError>;
 

@@ -14,7 +14,7 @@ pub enum Mutant {
     SendBeforeStore,
     /// Writes carry no token.
     NoToken,
-    /// How long a lease is trusted is decided by the node's own time of day.
+    /// Whether a lease is over is decided by the clock of the node that wants it.
     LocalClock,
     /// Clients are told before the commit.
     AckBeforeCommit,

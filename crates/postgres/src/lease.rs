@@ -2,6 +2,7 @@
 //! judge. How a lane is won is in `bid`.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use fencepost_app::ports::{Held, Holder, Leader, Orphan, Renewed, StoreError};
 use fencepost_domain::ids::{Incarnation, Lane, LaneId, NodeId, Token};
@@ -93,6 +94,18 @@ SELECT l.lane_id, l.chain_id, l.signer
  ORDER BY l.lane_id
  LIMIT $4";
 
+/// Reads all lanes, but seldom: an index that it could use would have to be written with every write of a lane.
+const UNWATCHED: &str = "
+SELECT lane_id, chain_id, signer
+  FROM signer_lease
+ WHERE lane_id > $1 AND next_nonce > 0
+   AND expires_at > clock_timestamp() - $5::bigint * interval '1 microsecond'
+   AND (owner_node IS NULL
+        OR expires_at <= clock_timestamp() - $2::bigint * interval '1 microsecond'
+        OR expires_at > clock_timestamp() + $3::bigint * interval '1 microsecond')
+ ORDER BY lane_id
+ LIMIT $4";
+
 impl PostgresStore {
     pub(crate) async fn open_many(&self, lanes: &[Lane]) -> Result<Vec<LaneId>, StoreError> {
         if lanes.is_empty() {
@@ -179,16 +192,33 @@ impl PostgresStore {
             .connections
             .read(ORPHANS, &[&after, &skew, &absurd, &rows(limit)])
             .await?;
-        found
-            .iter()
-            .map(|row| {
-                Ok(Orphan {
-                    id: LaneId(column(row, "lane_id")?),
-                    lane: lane(row)?,
-                })
-            })
-            .collect()
+        found.iter().map(orphan).collect()
     }
+
+    pub(crate) async fn unwatched_after(
+        &self,
+        within: Duration,
+        after: Option<LaneId>,
+        limit: usize,
+    ) -> Result<Vec<Orphan>, StoreError> {
+        let after = after.map_or(0, |lane| lane.0);
+        let (skew, absurd) = (micros(self.terms().skew), micros(self.terms().absurd()));
+        let found = self
+            .connections
+            .read(
+                UNWATCHED,
+                &[&after, &skew, &absurd, &rows(limit), &micros(within)],
+            )
+            .await?;
+        found.iter().map(orphan).collect()
+    }
+}
+
+fn orphan(row: &Row) -> Result<Orphan, StoreError> {
+    Ok(Orphan {
+        id: LaneId(column(row, "lane_id")?),
+        lane: lane(row)?,
+    })
 }
 
 /// Lanes and tokens as two arrays.

@@ -165,6 +165,16 @@ impl Store for PostgresStore {
         self.orphans_after(after, limit).await
     }
 
+    async fn unwatched(
+        &self,
+        within: Duration,
+        after: Option<LaneId>,
+        limit: usize,
+    ) -> Result<Vec<Orphan>, StoreError> {
+        check::limit(limit)?;
+        self.unwatched_after(within, after, limit).await
+    }
+
     async fn lane(&self, lane: Lane) -> Result<Option<LaneView>, StoreError> {
         self.view_one(lane).await
     }

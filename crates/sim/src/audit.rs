@@ -100,12 +100,18 @@ impl<'a> Auditor<'a> {
     pub(crate) async fn renew(&self, _: &Holder, held: &[Held], answers: &[Renewed]) {
         for (held, answer) in held.iter().zip(answers) {
             self.fence(*held, *answer != Renewed::Kept).await;
+            if *answer == Renewed::Kept {
+                self.world.kept(held.lane, true);
+            }
         }
         self.murmur(format_args!("renew {answers:?}"));
     }
 
     pub(crate) async fn release(&self, _: &Holder, _: &[Held], released: &[LaneId]) {
         self.note(format_args!("releases {released:?}"));
+        for lane in released {
+            self.world.kept(*lane, false);
+        }
     }
 
     pub(crate) async fn pause(&self, lane: &LaneId, change: &PauseChange, _: &Audit, now: &Paused) {

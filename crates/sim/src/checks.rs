@@ -8,9 +8,10 @@ mod ends;
 use std::collections::{BTreeMap, BTreeSet};
 
 use alloy_primitives::{B256, Bytes};
-use fencepost_app::ports::{Held, Holder, Lead, Record, Store};
+use fencepost_app::ports::{Clock, Held, Holder, Lead, Record, Store};
 use fencepost_domain::attempt::Kind;
 use fencepost_domain::ids::{FeedSeq, Lane, LaneId, Nonce, Token, TxId};
+use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
 pub(crate) use chain::{Mirror, PAYEE};
@@ -26,6 +27,8 @@ struct LaneFacts {
     cursor: Nonce,
     seq: u64,
     leader: Option<Holder>,
+    /// When the lease was last seen to be renewed, by the store's clock; none once it is given up.
+    kept_at: Option<Timestamp>,
     /// Its cursor was raised to what the chain said.
     followed: bool,
     /// Nonces that were given back at some time.
@@ -69,6 +72,7 @@ impl Checker {
             cursor: Nonce::default(),
             seq: 0,
             leader: None,
+            kept_at: None,
             followed: false,
             freed: BTreeSet::new(),
         };
@@ -141,12 +145,31 @@ impl Checker {
 }
 
 impl World {
+    /// The lease lives on, or is given up.
+    pub(crate) fn kept(&self, lane: LaneId, lives: bool) {
+        let now = self.store_clock.now();
+        self.checker().lane(lane).kept_at = lives.then_some(now);
+    }
+
+    /// I1: nobody is taken over in its time, and only the store's clock says when that is over.
+    fn in_its_time(&self, lane: LaneId, holder: &Holder, kept_at: Option<Timestamp>) {
+        let terms = self.profile.settings.lease;
+        let now = self.store_clock.now();
+        let past = kept_at.map(|at| now.duration_since(at));
+        let least = SignedDuration::try_from(terms.duration + terms.skew).expect("it is short");
+        if let Some(past) = past.filter(|past| *past < least) {
+            let facts = format!("{holder:?} leads lane {} {past:?} after a renewal", lane.0);
+            self.violate("I1 nobody is taken over in its time", facts);
+        }
+    }
+
     /// I3: a token never goes back, and is new when a lane changes hands.
     pub(crate) fn led(&self, lane: LaneId, holder: &Holder, lead: &Lead) {
         let mut checker = self.checker();
         let open = checker.remedies_are_open(Some(lane));
         let facts = checker.lane(lane);
         let before = facts.leader.replace(holder.clone());
+        let kept_at = facts.kept_at.replace(self.store_clock.now());
         let (old, new) = (facts.token, lead.token);
         facts.token = old.max(new);
         let is_other = before.as_ref().is_some_and(|before| before != holder);
@@ -162,6 +185,9 @@ impl World {
             self.violate("I3 no going back", facts);
         }
         let was_alive = before.filter(|before| before.node != holder.node);
+        if was_alive.is_some() {
+            self.in_its_time(lane, holder, kept_at);
+        }
         if is_other && new > old {
             self.saw(Rare::Takeover);
             let busy = |name: &str| {

@@ -273,6 +273,7 @@ line! {
     reads {
         fn ping() -> Pulse;
         fn orphans(after: Option<LaneId>, limit: usize) -> Vec<Orphan>;
+        fn unwatched(within: Duration, after: Option<LaneId>, limit: usize) -> Vec<Orphan>;
         fn lane(lane: Lane) -> Option<LaneView>;
         fn lanes(after: Option<LaneId>, limit: usize) -> Vec<LaneView>;
         fn gaps(lane: LaneId, from: Nonce, limit: usize) -> Vec<Nonce>;

@@ -136,7 +136,7 @@ impl<'a> Db<'a> {
     }
 }
 
-fn span(wait: Duration) -> Micros {
+pub(crate) fn span(wait: Duration) -> Micros {
     i64::try_from(wait.as_micros()).unwrap_or(i64::MAX)
 }
 

@@ -1,6 +1,8 @@
 //! The port, method by method: check the input, then run one operation.
 
 use async_trait::async_trait;
+use std::time::Duration;
+
 use fencepost_app::ports::{
     Acquired, Act, Acts, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, CursorMove,
     CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Key, LaneBatch, LaneCreated,
@@ -78,6 +80,17 @@ impl Store for SqliteStore {
         }
         let (holder, held) = (holder.clone(), held.to_vec());
         self.write(move |db| lease::release(db, &holder, &held))
+            .await
+    }
+
+    async fn unwatched(
+        &self,
+        within: Duration,
+        after: Option<LaneId>,
+        limit: usize,
+    ) -> Answered<Vec<Orphan>> {
+        check::limit(limit)?;
+        self.read(move |db| lease::unwatched(db, within, after, limit))
             .await
     }
 

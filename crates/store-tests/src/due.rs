@@ -209,6 +209,42 @@ pub async fn lanes_with_work_and_no_leader_are_orphans(harness: &dyn Harness) {
     assert_eq!(orphans(None, 10).await, [lane(1), lane(5)]);
 }
 
+/// A lane in which all has ended is still somebody's business for a while: a reorg may undo an end.
+pub async fn lanes_that_have_just_lost_their_leader_are_found(harness: &dyn Harness) {
+    let bench = Bench::new(harness).await;
+    let a = bench.node("a").await;
+    let mut seats = Vec::new();
+    for n in 1..=4 {
+        seats.push(bench.seat_of(&a, lane(n)).await);
+    }
+    for (seat, n) in seats.iter().zip([1, 2, 3]) {
+        seat.accept(txs([n])).await;
+        seat.confirm(id(n), 30 + n).await;
+    }
+    let terms = harness.terms();
+    let unwatched = async |after, limit| {
+        let within = terms.duration * 3;
+        let found = bench.store.unwatched(within, after, limit).await.unwrap();
+        found.iter().map(|orphan| orphan.lane).collect::<Vec<_>>()
+    };
+    assert_eq!(unwatched(None, 10).await, []);
+    let first = seats[0].held;
+    bench.store.release(&a, &[first]).await.unwrap();
+    assert_eq!(unwatched(None, 10).await, [lane(1)]);
+    bench.advance(terms.duration + terms.skew / 4).await;
+    assert_eq!(unwatched(None, 10).await, [lane(1)]);
+    bench.advance(terms.skew).await;
+    // The fourth has never given a nonce.
+    assert_eq!(unwatched(None, 10).await, [lane(1), lane(2), lane(3)]);
+    assert_eq!(unwatched(None, 2).await, [lane(1), lane(2)]);
+    assert_eq!(unwatched(Some(seats[1].held.lane), 2).await, [lane(3)]);
+    bench.seat("b", lane(2)).await;
+    assert_eq!(unwatched(None, 10).await, [lane(1), lane(3)]);
+    bench.advance(terms.duration * 3).await;
+    // Now the second has lost its leader, and that of the others is too long ago.
+    assert_eq!(unwatched(None, 10).await, [lane(2)]);
+}
+
 /// A lane stays somebody's business until all of it has ended, whatever state the rest is in.
 pub async fn whatever_has_not_ended_makes_an_orphan(harness: &dyn Harness) {
     let bench = Bench::new(harness).await;

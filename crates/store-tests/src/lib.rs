@@ -161,6 +161,7 @@ macro_rules! scenarios {
                 the_next_leader_claims_what_the_last_one_left
                 a_paused_lanes_work_is_still_claimed
                 lanes_with_work_and_no_leader_are_orphans
+                lanes_that_have_just_lost_their_leader_are_found
                 whatever_has_not_ended_makes_an_orphan
             }
             reservations {

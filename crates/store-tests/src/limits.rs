@@ -41,6 +41,8 @@ pub async fn reads_are_bounded(harness: &dyn Harness) {
         invalid(store.page(&page).await, "page");
         invalid(store.lanes(None, limit).await, "lanes");
         invalid(store.orphans(None, limit).await, "orphans");
+        let unwatched = store.unwatched(Duration::from_secs(1), None, limit);
+        invalid(unwatched.await, "unwatched");
         invalid(store.gaps(lane_id, nonce(0), limit).await, "gaps");
         invalid(store.queued(lane_id, limit).await, "queued");
         invalid(store.queued_lanes(None, limit).await, "queued lanes");

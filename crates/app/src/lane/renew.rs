@@ -70,6 +70,11 @@ impl Node {
         }
     }
 
+    /// How many lanes more we may lead without having to give some up.
+    pub(crate) fn room(&self) -> usize {
+        LEDGER_MAX.saturating_sub(self.leases.len())
+    }
+
     /// Gives up lanes that are neither used nor have anything left to do, while there are too many.
     pub async fn release_unused(&self) -> Result<(), StoreError> {
         let excess = self.leases.len().saturating_sub(LEDGER_MAX);

@@ -1,10 +1,8 @@
 //! Putting a node together: its ports, its desks, and those who work at them.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use fencepost_domain::ids::ChainId;
-use fencepost_domain::mutant::Mutant;
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::Node;
@@ -90,7 +88,7 @@ impl Node {
             ids.iter().map(|_| mpsc::channel(HANDED_MAX)).unzip();
         let boards = ids.iter().map(|_| Arc::new(Board::default()));
         let node = Arc::new(Self {
-            leases: Leases::new(trusted_ticks(&parts), parts.settings.lease),
+            leases: Leases::new(Arc::clone(&parts.ticks), parts.settings.lease),
             settings: parts.settings,
             store: parts.store,
             chain: parts.chain,
@@ -138,22 +136,6 @@ impl Node {
             followers,
             node,
         }
-    }
-}
-
-/// What tells how long a lease can be trusted: the time that passes, whatever the time of day is said to be.
-fn trusted_ticks(parts: &Parts) -> Arc<dyn Ticks> {
-    if Mutant::LocalClock.is_on() {
-        return Arc::new(TimeOfDay(Arc::clone(&parts.clock)));
-    }
-    Arc::clone(&parts.ticks)
-}
-
-struct TimeOfDay(Arc<dyn Clock>);
-
-impl Ticks for TimeOfDay {
-    fn ticks(&self) -> Duration {
-        Duration::from_millis(u64::try_from(self.0.now().as_millisecond()).unwrap_or(0))
     }
 }
 

@@ -65,6 +65,7 @@ watched! {
     fn renew(holder: &Holder, held: &[Held]) -> Vec<Renewed>;
     fn release(holder: &Holder, held: &[Held]) -> Vec<LaneId>;
     fn orphans(after: Option<LaneId>, limit: usize) -> Vec<Orphan>;
+    fn unwatched(within: Duration, after: Option<LaneId>, limit: usize) -> Vec<Orphan>;
     fn lane(lane: Lane) -> Option<LaneView>;
     fn lanes(after: Option<LaneId>, limit: usize) -> Vec<LaneView>;
     fn pause(lane: LaneId, change: PauseChange, audit: &Audit) -> Paused;

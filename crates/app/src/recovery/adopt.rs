@@ -1,5 +1,6 @@
-//! Lanes with unfinished work and no living leader are adopted. Nodes share them by a hash that all
-//! compute alike, so that they do not all jump; what stays orphaned is anyone's.
+//! Lanes with unfinished work and no living leader are adopted, and, while there is room, those in which all
+//! has ended lately: a reorg may undo an end. Nodes share them by a hash that all compute alike, so that they
+//! do not all jump; what stays orphaned is anyone's.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,6 +20,12 @@ const PATIENCE: Duration = Duration::from_millis(150);
 /// How often remedies are looked for that nobody has told us of.
 const REMEDIES_EVERY: Duration = Duration::from_secs(1);
 
+/// How often lanes are looked for that nobody watches any more: that reads them all.
+const UNWATCHED_EVERY: Duration = Duration::from_secs(30);
+
+/// For how long after its leader was lost a lane is still worth watching: 256 blocks of most chains.
+const WATCHED_FOR: Duration = Duration::from_hours(1);
+
 /// How many lanes whose rows are held are bid for alone in one pass: each may wait for long.
 const ALONE_MAX: usize = 2;
 
@@ -33,6 +40,8 @@ pub struct Adopter {
     queued_after: Option<LaneId>,
     remedies_after: Option<LaneId>,
     remedies_at: Option<Duration>,
+    unwatched_after: Option<LaneId>,
+    unwatched_at: Option<Duration>,
     /// Where the search for what an earlier start of ours led is, until it is over.
     inherits: Option<Inherits>,
 }
@@ -54,6 +63,8 @@ impl Adopter {
             queued_after: None,
             remedies_after: None,
             remedies_at: None,
+            unwatched_after: None,
+            unwatched_at: None,
             inherits: Some(Inherits { after: None }),
         }
     }
@@ -62,6 +73,7 @@ impl Adopter {
     pub async fn pass(&mut self) -> Result<(), StoreError> {
         self.inherit().await?;
         self.adopt().await?;
+        self.watch().await?;
         self.nudge().await?;
         self.remedies().await
     }
@@ -141,6 +153,45 @@ impl Adopter {
         // A bid for one lane waits for its row, and ends whoever holds it for too long.
         for bid in busy.into_iter().take(ALONE_MAX) {
             if let Some(Acquired::Leading(_)) = self.node.bid(&[bid]).await?.first() {
+                self.adopted(bid.lane);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adopts lanes in which all has ended, as many as we may lead.
+    async fn watch(&mut self) -> Result<(), StoreError> {
+        let now = self.node.ticks.ticks();
+        let ago = self.unwatched_at.map(|at| now.saturating_sub(at));
+        let begins = self.unwatched_after.is_none();
+        let room = self.node.room();
+        if room == 0 || (begins && ago.is_some_and(|ago| ago < UNWATCHED_EVERY)) {
+            return Ok(());
+        }
+        self.unwatched_at = Some(now);
+        let limit = room.min(READ_LIMIT_MAX);
+        let store = &self.node.store;
+        let page = store
+            .unwatched(WATCHED_FOR, self.unwatched_after, limit)
+            .await?;
+        self.unwatched_after = page
+            .last()
+            .map(|lane| lane.id)
+            .filter(|_| page.len() == limit);
+        let known = page
+            .iter()
+            .filter(|lane| self.node.directory.seat_by_id(lane.id).is_some());
+        let bids: Vec<Bid> = known
+            .map(|lane| Bid {
+                lane: lane.id,
+                fresh: false,
+            })
+            .collect();
+        if bids.is_empty() {
+            return Ok(());
+        }
+        for (bid, answer) in bids.iter().zip(self.node.bid(&bids).await?) {
+            if let Acquired::Leading(_) = answer {
                 self.adopted(bid.lane);
             }
         }

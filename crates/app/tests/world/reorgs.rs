@@ -192,6 +192,24 @@ async fn a_reorg_below_the_window_of_a_new_follower_is_found() {
     assert_eq!(life.feed().await.last().unwrap().state.word(), "CONFIRMED");
 }
 
+/// Whoever led the lane is gone, and nothing in it is open: the end is watched all the same.
+#[tokio::test(start_paused = true)]
+async fn a_final_block_is_watched_after_the_last_leader_of_an_idle_lane_was_lost() {
+    let (mut life, node, row) = mined(3).await;
+    life.mine(3);
+    life.until_state(&row, "CONFIRMED").await;
+    node.kill();
+    seconds(60).await;
+    life.chain.lock().reorg(&plan(5, Fate::Drop)).unwrap();
+    life.mine(1);
+    let _other = life.world.node("b").await;
+    life.until_state(&row, "STUCK/REORG_AFTER_FINAL").await;
+    life.work();
+    life.until_ended().await;
+    life.check().await;
+    life.check_feed().await;
+}
+
 /// Every block on top is told when asked for, and a fork begins a new list.
 #[tokio::test(start_paused = true)]
 async fn published_confirmations_are_one_for_each_block_and_anew_on_a_fork() {

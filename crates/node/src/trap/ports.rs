@@ -1,6 +1,7 @@
 //! The ports with a trap around them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use fencepost_app::ports::{
@@ -176,6 +177,7 @@ trapped! {
     fn renew(holder: &Holder, held: &[Held]) -> Vec<Renewed>;
     fn release(holder: &Holder, held: &[Held]) -> Vec<LaneId>;
     fn orphans(after: Option<LaneId>, limit: usize) -> Vec<Orphan>;
+    fn unwatched(within: Duration, after: Option<LaneId>, limit: usize) -> Vec<Orphan>;
     fn lane(lane: Lane) -> Option<LaneView>;
     fn lanes(after: Option<LaneId>, limit: usize) -> Vec<LaneView>;
     fn pause(lane: LaneId, change: PauseChange, audit: &Audit) -> Paused;

@@ -1,6 +1,8 @@
 //! Every method of the port, with something to say that a sound store would take.
 
 use anyhow::Result;
+use std::time::Duration;
+
 use fencepost_app::ports::{
     Action, Acts, Audit, Bid, CursorMove, Decided, Held, Holder, Key, LaneBatch, LaneMoves,
     LanePromotion, NewRemedy, NewTx, PageQuery, PauseChange, RemedyId, Settle, SettleAct, Store,
@@ -128,6 +130,7 @@ impl Words {
         calls![
             store.ping(),
             store.orphans(None, 1),
+            store.unwatched(Duration::from_secs(1), None, 1),
             store.lane(lane(1)),
             store.lanes(None, 1),
             store.gaps(lane_id, Nonce::ZERO, 1),

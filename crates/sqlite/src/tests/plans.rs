@@ -328,6 +328,8 @@ async fn read(lane1: &Lane1<'_>) {
     let store = lane1.store;
     let id = lane1.leading.held.lane;
     store.orphans(None, 10).await.unwrap();
+    let hour = Duration::from_hours(1);
+    store.unwatched(hour, None, 10).await.unwrap();
     store.lanes(None, 10).await.unwrap();
     store.gaps(id, nonce(0), 10).await.unwrap();
     let all = store.unfinished(id, None, 100).await.unwrap();

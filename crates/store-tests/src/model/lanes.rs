@@ -1,6 +1,7 @@
 //! Nodes, leases and views of the model.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use fencepost_app::ports::{
     Acquired, Beat, Bid, Held, Holder, LaneView, Lead, Leader, Orphan, Peer, Renewed, StoreError,
@@ -167,6 +168,30 @@ impl Whole {
         Ok(released.into_iter().collect())
     }
 
+    pub(super) fn unwatched(
+        &self,
+        within: Duration,
+        after: Option<LaneId>,
+        limit: usize,
+    ) -> Result<Vec<Orphan>, StoreError> {
+        check::limit(limit)?;
+        let found = self.lanes.iter().filter(|(id, row)| {
+            Some(**id) > after
+                && self.is_dead(row)
+                && row.next_nonce > Nonce::ZERO
+                && row.expires_at + within > self.now
+        });
+        let found = found.map(|(id, row)| Orphan {
+            id: *id,
+            lane: row.lane,
+        });
+        Ok(found.take(limit).collect())
+    }
+
+    fn is_dead(&self, row: &LaneRow) -> bool {
+        row.owner.is_none() || row.expires_at + self.terms.skew <= self.now
+    }
+
     pub(super) fn orphans(
         &self,
         after: Option<LaneId>,
@@ -174,7 +199,7 @@ impl Whole {
     ) -> Result<Vec<Orphan>, StoreError> {
         check::limit(limit)?;
         let orphaned = self.lanes.iter().filter(|(id, row)| {
-            let dead = row.owner.is_none() || row.expires_at + self.terms.skew <= self.now;
+            let dead = self.is_dead(row);
             let mut open = self.remedies.iter().filter(|each| each.is_open());
             let asked = open.any(|each| each.lane == **id);
             dead && (!row.queue.is_empty() || !row.due.is_empty() || asked)

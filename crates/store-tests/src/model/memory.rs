@@ -186,6 +186,15 @@ impl Store for Memory {
         self.whole().orphans(after, limit)
     }
 
+    async fn unwatched(
+        &self,
+        within: Duration,
+        after: Option<LaneId>,
+        limit: usize,
+    ) -> Result<Vec<Orphan>, StoreError> {
+        self.whole().unwatched(within, after, limit)
+    }
+
     async fn lane(&self, lane: Lane) -> Result<Option<LaneView>, StoreError> {
         Ok(self.whole().lane(lane))
     }
