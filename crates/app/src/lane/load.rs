@@ -74,20 +74,25 @@ impl Worker {
                 .insert(lane, Track::new(seat, held, window, false));
         }
         self.unread.remove(&lane);
-        if let Err(error) = self.read_ended(seat).await {
-            tracing::warn!(error = %Causes(&error), lane = lane.0, "reading a lane's newest endings failed");
-            self.forget(lane);
-            return false;
-        }
         for _ in 0..PAGES_MAX {
             let Some(from) = self.tracks.get(&lane).and_then(Track::to_read) else {
-                return true;
+                // After what is unfinished: one that ends between the two is seen twice, and not missed.
+                return self.knows_ended(seat).await;
             };
             if let Err(error) = self.read_page(lane, held, from).await {
                 tracing::warn!(error = %Causes(&error), lane = lane.0, "reading a lane's transactions failed");
                 self.forget(lane);
                 return false;
             }
+        }
+        true
+    }
+
+    async fn knows_ended(&mut self, seat: Seat) -> bool {
+        if let Err(error) = self.read_ended(seat).await {
+            tracing::warn!(error = %Causes(&error), lane = seat.id.0, "reading a lane's newest endings failed");
+            self.forget(seat.id);
+            return false;
         }
         true
     }
