@@ -20,6 +20,7 @@ mod api {
     mod placeholders;
     mod reading;
     mod pages;
+    mod cursors;
     mod feed;
     mod signers;
     mod gaps;

@@ -60,7 +60,7 @@ pub(super) async fn remedies(
         ("signer" = AddressText, Path, description = "The address"),
         ("chain" = Option<String>, Query, description = "The chain's configured name; may be left out while only one is configured"),
         ("limit" = Option<u64>, Query, minimum = 1, maximum = 1000, description = "How many at most; 100 where not given"),
-        ("cursor" = Option<String>, Query, pattern = "^a1-[0-9]{1,19}$", description = "The nextCursor of the page before"),
+        ("cursor" = Option<String>, Query, pattern = "^a1-(0|[1-9][0-9]{0,18})$", description = "The nextCursor of the page before"),
     ),
     responses((status = 200, description = "The acts", body = SignerActs), SignerProblems),
     security(("key" = ["operate"])),
@@ -104,7 +104,8 @@ async fn read(
 fn act_of(cursor: &str) -> Result<RemedyId, &'static str> {
     let wrong = "is not a cursor of this route";
     let digits = cursor.strip_prefix(CURSOR_MARK).ok_or(wrong)?;
-    let plain = digits.bytes().all(|b| b.is_ascii_digit());
-    let id = digits.parse().ok().filter(|_| plain);
+    // A number can be written in several ways; a cursor is written in one.
+    let id = digits.parse::<i64>().ok().filter(|id| *id >= 0);
+    let id = id.filter(|id| id.to_string() == digits);
     id.map(RemedyId).ok_or(wrong)
 }

@@ -36,7 +36,7 @@ const CURSOR_MARK: &str = "s1-";
     params(
         ("chain" = Option<String>, Query, description = "Only on this chain"),
         ("limit" = Option<u64>, Query, minimum = 1, maximum = 1000, description = "How many at most; 1000 where not given"),
-        ("cursor" = Option<String>, Query, pattern = "^s1-[0-9]{1,19}$", description = "The nextCursor of the page before"),
+        ("cursor" = Option<String>, Query, pattern = "^s1-(0|[1-9][0-9]{0,18})$", description = "The nextCursor of the page before"),
     ),
     responses((status = 200, description = "The signers", body = Signers), ListProblems),
     security(("key" = ["read"])),
@@ -131,7 +131,8 @@ pub(super) async fn describe(
 fn lane_of(cursor: &str) -> Result<LaneId, &'static str> {
     let wrong = "is not a cursor of this route";
     let digits = cursor.strip_prefix(CURSOR_MARK).ok_or(wrong)?;
-    let plain = digits.bytes().all(|b| b.is_ascii_digit());
-    let id = digits.parse().ok().filter(|_| plain);
+    // A number can be written in several ways; a cursor is written in one.
+    let id = digits.parse::<i64>().ok().filter(|id| *id >= 0);
+    let id = id.filter(|id| id.to_string() == digits);
     id.map(LaneId).ok_or(wrong)
 }
