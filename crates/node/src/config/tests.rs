@@ -6,6 +6,7 @@ mod printing;
 mod default_file;
 mod servable;
 mod care;
+mod any_text;
 
 use super::Config;
 use super::environment::Environment;
