@@ -5,7 +5,7 @@ mod body;
 mod directory;
 mod signature;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use alloy_primitives::{Address, Signature, hex};
@@ -42,21 +42,33 @@ pub enum BadUrl {
 
 /// What all remote keys share: connections, and nothing that one could keep from another.
 pub(crate) struct Dialer {
-    http: Client,
+    /// Made for the first remote key: the system's certificates take time to read, and a node without
+    /// such keys needs none.
+    http: OnceLock<Client>,
     limits: Limits,
 }
 
 impl Dialer {
     pub(crate) fn new(limits: Limits) -> Self {
-        // Another part of the process may have chosen one before, which is as good.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = builder().build().unwrap_or_else(|error| {
-            tracing::warn!(%error, "no certificates are trusted: remote signers are reached without TLS only");
-            let untrusting = builder().tls_certs_only([]).build();
-            untrusting.expect("a client that trusts nobody needs nothing of the system")
-        });
-        Self { http, limits }
+        Self {
+            http: OnceLock::new(),
+            limits,
+        }
     }
+
+    fn http(&self) -> Client {
+        self.http.get_or_init(client).clone()
+    }
+}
+
+fn client() -> Client {
+    // Another part of the process may have chosen one before, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    builder().build().unwrap_or_else(|error| {
+        tracing::warn!(%error, "no certificates are trusted: remote signers are reached without TLS only");
+        let untrusting = builder().tls_certs_only([]).build();
+        untrusting.expect("a client that trusts nobody needs nothing of the system")
+    })
 }
 
 /// A redirect could carry a transaction to someone else; nobody who signs answers with one.
@@ -99,7 +111,7 @@ impl Remote {
             return Err(BadUrl::NotBase);
         }
         Ok(Self {
-            http: dialer.http.clone(),
+            http: dialer.http(),
             base,
             account,
             deadline: dialer.limits.remote_deadline,
