@@ -216,6 +216,12 @@ impl Entry {
         (taken.by.block == block).then_some(taken.by)
     }
 
+    /// Another transaction has surely used its nonce, and the store knows; of a lent one it need not.
+    pub(crate) fn is_told_taken(&self) -> bool {
+        let sure = self.taken.is_some_and(|taken| taken.sure);
+        sure && (self.is_lent() || self.stuck() == Some(Why::NonceTaken))
+    }
+
     pub(crate) fn attempt(&self, hash: B256) -> Option<Known> {
         self.attempts
             .iter()

@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use fencepost_domain::flat::Name;
 use fencepost_domain::ids::{LaneId, Nonce, TxId};
 use fencepost_domain::state::{Allocated, Seen, Signing, State, Stuck, Tracking, Why};
 
@@ -18,8 +17,8 @@ use crate::directory::Seat;
 use crate::lifecycle::follow::board::{Hit, Whose};
 use crate::ports::{Held, LaneView, PageQuery, READ_LIMIT_MAX, Record, StoreError, StoredAttempt};
 
-/// How many of a lane that have ended are read; older ones are beyond the reach of any reorg that a busy
-/// chain sees.
+/// How many of a lane are read for those that have ended, of its newest and of those before all that are open;
+/// older ones are beyond the reach of any reorg that a busy chain sees.
 const ENDED_MAX: usize = 256;
 /// How many pages are read for one lane in one turn: others wait meanwhile.
 const PAGES_MAX: usize = 4;
@@ -105,11 +104,13 @@ impl Worker {
             return Ok(());
         };
         track.knows_ended = true;
+        // Without a state, for which a store may have to look through the whole lane.
+        let first = track.iter().map(|(_, entry)| entry.tx).min();
         let mut page = Vec::new();
-        for state in [Name::Confirmed, Name::Failed, Name::Used] {
+        for before in [None].into_iter().chain(first.map(Some)) {
             let newest = PageQuery {
                 lane: Some(seat.lane),
-                state: Some(state),
+                before,
                 limit: ENDED_MAX,
                 ..PageQuery::default()
             };

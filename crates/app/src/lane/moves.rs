@@ -90,6 +90,10 @@ impl Worker {
             });
         }
         if told {
+            if entry.busy == Busy::Ending {
+                // One statement moves a transaction once. Whoever wants this decides it again.
+                return Ok(());
+            }
             entry.busy = Busy::Ending;
             self.end(Ending {
                 held,

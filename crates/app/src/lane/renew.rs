@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use fencepost_domain::ids::ChainId;
+
 use crate::causes::Causes;
 use crate::node::Node;
 use crate::ports::{Beat, Held, Renewed, StoreError, WRITE_LIMIT_MAX};
@@ -48,6 +50,12 @@ impl Node {
 
     /// Whether an endpoint of the chain has answered and still does. One that was never tried says nothing:
     /// others would leave lanes to us that we can do nothing for.
+    /// Whether an endpoint of this chain answers us.
+    pub(crate) fn reaches_id(&self, chain: ChainId) -> bool {
+        let mut known = self.chains.iter().filter(|known| known.id == chain);
+        known.any(|known| self.reaches(known))
+    }
+
     fn reaches(&self, chain: &ChainSettings) -> bool {
         let Some(port) = &self.chain else {
             return true;

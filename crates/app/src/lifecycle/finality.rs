@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fencepost_domain::ids::{LaneId, Nonce, TxId};
-use fencepost_domain::state::Block;
+use fencepost_domain::state::{Block, State, Why};
 use fencepost_domain::transition::Input;
 use tokio::sync::mpsc;
 
@@ -41,6 +41,11 @@ impl Worker {
         let input = if entry.inclusion().is_some_and(|at| at.block == block) {
             Input::Final
         } else if let Some(by) = entry.taken_in(block) {
+            if !entry.is_told_taken() {
+                // The store did not take it when it was told. First that, then its end.
+                entry.final_in = Some(block);
+                return self.tell_taken(whose, by).await;
+            }
             Input::TakenFinal(by.hash)
         } else {
             return;
@@ -192,7 +197,8 @@ impl Worker {
             return;
         }
         if let (Some(entry), Ok(version)) = (track.get_mut(nonce), step.version.plus(1)) {
-            let reorged = entry.final_in.is_some();
+            let undone = |to: &State| matches!(to, State::Stuck(stuck) if stuck.why == Why::ReorgAfterFinal);
+            let reorged = entry.final_in.is_some() && undone(&step.to);
             entry.version = version;
             entry.state = step.to;
             entry.busy = Busy::No;
@@ -315,7 +321,7 @@ mod tests {
     use fencepost_domain::event::{Event, Kind};
     use fencepost_domain::flat::Name;
     use fencepost_domain::ids::{Token, Version};
-    use fencepost_domain::state::{Failed, State};
+    use fencepost_domain::state::Failed;
     use uuid::Uuid;
 
     use super::*;

@@ -11,7 +11,7 @@ use fencepost_domain::keccak256;
 
 use crate::lane::report::Report;
 use crate::node::Node;
-use crate::ports::{Acquired, Bid, LaneView, READ_LIMIT_MAX, StoreError};
+use crate::ports::{Acquired, Bid, LaneView, Orphan, READ_LIMIT_MAX, StoreError};
 
 /// How long a node waits for the one whose turn it is. Shorter, and all jump at once; longer, and a
 /// node that has just died keeps lanes waiting.
@@ -22,6 +22,9 @@ const REMEDIES_EVERY: Duration = Duration::from_secs(1);
 
 /// How often lanes are looked for that nobody watches any more: that reads them all.
 const UNWATCHED_EVERY: Duration = Duration::from_secs(30);
+
+/// How many of them are adopted in one pass: each is read.
+const WATCHED_MAX: usize = 64;
 
 /// For how long after its leader was lost a lane is still worth watching: 256 blocks of most chains.
 const WATCHED_FOR: Duration = Duration::from_hours(1);
@@ -42,6 +45,8 @@ pub struct Adopter {
     remedies_at: Option<Duration>,
     unwatched_after: Option<LaneId>,
     unwatched_at: Option<Duration>,
+    /// Those that another node had its turn for, in the last look.
+    unwatched: HashSet<LaneId>,
     /// Where the search for what an earlier start of ours led is, until it is over.
     inherits: Option<Inherits>,
 }
@@ -65,6 +70,7 @@ impl Adopter {
             remedies_at: None,
             unwatched_after: None,
             unwatched_at: None,
+            unwatched: HashSet::new(),
             inherits: Some(Inherits { after: None }),
         }
     }
@@ -169,7 +175,7 @@ impl Adopter {
             return Ok(());
         }
         self.unwatched_at = Some(now);
-        let limit = room.min(READ_LIMIT_MAX);
+        let limit = room.min(WATCHED_MAX);
         let store = &self.node.store;
         let page = store
             .unwatched(WATCHED_FOR, self.unwatched_after, limit)
@@ -178,15 +184,19 @@ impl Adopter {
             .last()
             .map(|lane| lane.id)
             .filter(|_| page.len() == limit);
-        let known = page
-            .iter()
-            .filter(|lane| self.node.directory.seat_by_id(lane.id).is_some());
-        let bids: Vec<Bid> = known
-            .map(|lane| Bid {
-                lane: lane.id,
-                fresh: false,
-            })
-            .collect();
+        if begins {
+            self.unwatched.retain(|lane| page.iter().any(|each| each.id == *lane));
+        }
+        let mut bids = Vec::new();
+        for Orphan { id, lane } in page {
+            let known = self.node.directory.seat_by_id(id).is_some();
+            if known && self.node.reaches_id(lane.chain) && self.is_mine(id, lane.chain) {
+                bids.push(Bid {
+                    lane: id,
+                    fresh: false,
+                });
+            }
+        }
         if bids.is_empty() {
             return Ok(());
         }
@@ -203,9 +213,19 @@ impl Adopter {
         self.node.nudge(lane);
     }
 
+    /// It is our turn, or was another's when we last looked.
+    fn is_mine(&mut self, lane: LaneId, chain: ChainId) -> bool {
+        self.is_first(lane, chain) || !self.unwatched.insert(lane)
+    }
+
     fn is_my_turn(&mut self, lane: LaneId, chain: ChainId) -> bool {
         let now = self.node.ticks.ticks();
         let since = *self.seen.entry(lane).or_insert(now);
+        self.is_first(lane, chain) || now.saturating_sub(since) >= PATIENCE
+    }
+
+    /// Whether all living nodes agree that we are the first to take it.
+    fn is_first(&self, lane: LaneId, chain: ChainId) -> bool {
         let living = self.node.living();
         // A node that cannot reach the chain can do nothing for the lane, unless nobody can.
         let reaching = living.iter().filter(|peer| peer.chains.contains(&chain));
@@ -215,8 +235,7 @@ impl Adopter {
             .filter(|peer| !any || peer.chains.contains(&chain))
             .map(|peer| &peer.node)
             .max_by_key(|node| weight(node, lane));
-        let ours = first.is_none_or(|node| *node == self.node.holder.node);
-        ours || now.saturating_sub(since) >= PATIENCE
+        first.is_none_or(|node| *node == self.node.holder.node)
     }
 
     /// Lanes of ours in which something waits are told to their workers.

@@ -17,13 +17,16 @@ use crate::lane::worker::Worker;
 use crate::lifecycle::follow::board::Whose;
 use crate::node::Node;
 use crate::ports::{
-    Chain, ChainUnavailable, Consumer, CountMode, CursorMove, CursorMoved, Held, Key, Receipt,
+    Chain, ChainUnavailable, Consumer, CountMode, CursorMove, CursorMoved, Held, Key, PageQuery,
+    Receipt,
 };
 
 /// How many of a lane are asked about in one look; the others wait behind them.
 const EXAMINED_MAX: usize = 64;
 /// For how many of them it is asked what has used their nonces: each costs some requests.
 const CONSUMED_MAX: usize = 8;
+/// How many of a lane's newest are looked at for one that is in a block.
+const PASSED_MAX: usize = 256;
 /// The most gaps that are looked at; more are as bad.
 const GAPS_MAX: usize = 100;
 /// How soon a lane is looked at again when something says that the chain is not as we think.
@@ -184,8 +187,8 @@ fn questions(track: &Track) -> Vec<Question> {
     let ours = track.unmined().take(EXAMINED_MAX);
     let lent = track.lent().take(EXAMINED_MAX);
     ours.chain(lent)
-        // Of whose nonce is surely used the follower tells the rest.
-        .filter(|(_, entry)| !entry.taken.is_some_and(|taken| taken.sure))
+        // Of whose nonce is surely used, and told to be, the follower tells the rest.
+        .filter(|(_, entry)| !entry.is_told_taken())
         .map(|(nonce, entry)| Question {
             nonce,
             tx: entry.tx,
@@ -288,14 +291,18 @@ async fn consumers(
     Ok(consumed)
 }
 
-/// Whether the nonce behind it is used, as far as we know: then it is used too.
+/// Whether one of the lane's newest is in a block with a higher nonce: then this one is used too.
 async fn is_passed(node: &Node, seat: Seat, nonce: Nonce) -> bool {
-    let Ok(behind) = nonce.plus(1) else {
-        return false;
+    let newest = PageQuery {
+        lane: Some(seat.lane),
+        limit: PASSED_MAX,
+        ..PageQuery::default()
     };
-    let found = node.store.find(&Key::Nonce(seat.lane, behind)).await;
-    let state = found.ok().flatten().map(|record| record.state);
-    state.is_some_and(|state| state.inclusion().is_some() || matches!(state, State::Used(_)))
+    let newest = node.store.page(&newest).await.unwrap_or_default();
+    newest.iter().any(|record| {
+        let above = record.state.nonce().is_some_and(|other| other > nonce);
+        above && record.state.inclusion().is_some()
+    })
 }
 
 async fn gaps(node: &Node, seat: Seat, latest: Nonce) -> Option<Vec<Nonce>> {

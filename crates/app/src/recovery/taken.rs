@@ -87,7 +87,7 @@ impl Worker {
         }
     }
 
-    async fn tell_taken(&mut self, whose: Whose, by: Consumer) {
+    pub(crate) async fn tell_taken(&mut self, whose: Whose, by: Consumer) {
         let by_hash = by
             .hash
             .map_or_else(|| "another transaction".to_owned(), |hash| hash.to_string());

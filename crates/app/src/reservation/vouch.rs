@@ -79,8 +79,8 @@ impl Worker {
                 tracing::error!(%signer, tx_id = %whose.tx, nonce = %whose.nonce, %hash, "the hash that a holder has named is not of its nonce: it is not followed any more");
             }
             Err(error) => {
+                // It is asked for again with the next receipts.
                 entry.vouch = Vouch::Unasked;
-                entry.asked_at = None;
                 tracing::debug!(error = %Causes(&error), tx_id = %whose.tx, "nobody can say whose a hash is");
             }
         }

@@ -105,6 +105,30 @@ async fn a_lent_nonce_is_not_used_by_a_count_alone() {
     life.check_feed().await;
 }
 
+/// Too long ago to be searched for, and more than are searched for at once: what is behind them shows their use.
+#[tokio::test(start_paused = true)]
+async fn lent_nonces_that_were_used_long_ago_end_when_a_later_one_is_mined() {
+    let life = careful(1).await;
+    let node = life.world.node("a").await;
+    let lane = life.lanes[0];
+    let mut lent = Vec::new();
+    for _ in 0..12 {
+        lent.push(lend(&node, lane, 600).await);
+    }
+    node.kill();
+    for nonce in 0..12 {
+        life.foreign(lane, nonce).await;
+    }
+    seconds(200).await;
+    let node = life.world.node("b").await;
+    accepted(node.ask(lane, capped(100)).await);
+    for each in &lent {
+        life.until_state(each, "USED").await;
+    }
+    life.until_ended().await;
+    life.check_feed().await;
+}
+
 /// Its holder has replaced its own bytes without telling us: any hash uses the nonce.
 #[tokio::test(start_paused = true)]
 async fn a_lent_nonce_that_is_used_by_another_hash_is_used() {

@@ -19,6 +19,7 @@ use fencepost_domain::state::Block;
 use fencepost_domain::{B256, Bytes, U256};
 
 use super::care::capped;
+use super::faults::{self as store, fail, watch};
 use super::life::{Life, seconds};
 use super::loans::{lend, submitted};
 use super::nodes::{Member, accepted};
@@ -90,6 +91,34 @@ async fn a_leader_that_comes_late_still_ends_a_taken_nonce() {
     seconds(60).await;
     life.until_state(&head, "FAILED_FINAL/NONCE_TAKEN").await;
     life.check_feed().await;
+}
+
+/// Goal: what the store did not take when it was told is told again, and then its end.
+#[tokio::test(start_paused = true)]
+async fn a_taken_nonce_ends_although_the_store_was_away_when_it_was_told() {
+    for times in [1, 10, 60] {
+        let mut life = Life::careful(1).await;
+        let script = watch(&mut life.world);
+        let node = life.world.node("a").await;
+        let lane = life.lanes[0];
+        life.cost(100);
+        let head = accepted(node.ask(lane, capped(10)).await);
+        life.until_state(&head, "TRACKING/BROADCAST").await;
+        fail(&script, &vec![("complete", store::Fault::Away); times]);
+        life.foreign(lane, 0).await;
+        life.until_state(&head, "FAILED_FINAL/NONCE_TAKEN").await;
+        let feed = life.feed().await;
+        let told = feed
+            .iter()
+            .map(|row| (row.state.word(), row.sub_state.as_deref()));
+        let told: Vec<_> = told.collect();
+        let last = [
+            ("STUCK", Some("NONCE_TAKEN")),
+            ("FAILED_FINAL", Some("NONCE_TAKEN")),
+        ];
+        assert!(told.ends_with(&last), "{times}: {told:?}");
+        life.check_feed().await;
+    }
 }
 
 /// Goal: no end is wrong in silence. The foreign block is replaced after it was final, and our bytes, which
