@@ -192,7 +192,7 @@ impl World {
             self.saw(Rare::Takeover);
             let busy = |name: &str| {
                 let found = self.all().into_iter().find(|member| member.name == name);
-                found.is_some_and(|member| member.line.under_way() > 0)
+                found.is_some_and(|member| member.line.batches_under_way() > 0)
             };
             if was_alive.is_some_and(|before| busy(before.node.as_str())) {
                 self.saw(Rare::TakeoverInBatch);

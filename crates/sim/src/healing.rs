@@ -1,6 +1,6 @@
 //! The end: nothing goes wrong any more, and then everything that was accepted comes to its true end.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,14 +26,15 @@ use crate::world::World;
 const PATIENCE: Duration = Duration::from_mins(5);
 /// How often it is looked whether all has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How far back whoever used a nonce is looked for.
-const CONSUMER_DEPTH: u64 = 120;
+/// How far back whoever used a nonce is looked for, with room for the blocks that come until somebody looks.
+const CONSUMER_DEPTH: u64 = 60;
 /// After how many looks whoever heals helps where a person would have to.
 const HELP_EVERY: u32 = 6;
 
 /// Heals the world and waits for its end.
 pub(crate) async fn heal(world: &Arc<World>) {
     world.heal();
+    let height = world.checker().mirror.height();
     world.note("world", "is healed");
     let dear = world.profile.dear_end;
     calm_chain(world, if dear { TOO_DEAR_GWEI } else { 1 });
@@ -51,24 +52,25 @@ pub(crate) async fn heal(world: &Arc<World>) {
     }
     calm_chain(world, 1);
     let mut luck = world.rng("healing");
-    if !settle(world, &mut luck).await {
+    if !settle(world, height, &mut luck).await {
         return;
     }
     // A reorg below a final block is looked for in lanes that are led: so each is used once more.
     wake(world, &mut luck).await;
-    if settle(world, &mut luck).await {
+    if settle(world, height, &mut luck).await {
         verdict::check(world).await;
     }
 }
 
-/// Waits until all has ended as it is on the chain; says whether it has.
-async fn settle(world: &Arc<World>, luck: &mut Rng) -> bool {
+/// Waits until all has ended as it is on the chain; says whether it has. `height` is what the chain had when
+/// it was healed.
+async fn settle(world: &Arc<World>, height: u64, luck: &mut Rng) -> bool {
     let began = Instant::now();
     let mut looks = 0_u32;
     loop {
         sleep(LOOK_EVERY).await;
         looks += 1;
-        let open = unfinished(world);
+        let open = unfinished(world, height);
         let untrue = if open.is_empty() {
             verdict::untrue(world)
         } else {
@@ -122,28 +124,34 @@ async fn resume_lanes(world: &World) {
 }
 
 /// What has not ended, and could.
-fn unfinished(world: &World) -> Vec<Record> {
+fn unfinished(world: &World, height: u64) -> Vec<Record> {
     let checker = world.checker();
     let open = || checker.rows.values().filter(|row| !row.state.is_final());
     // With a window, all that come later wait behind such a one, and are told as nothing.
-    let held_up: BTreeSet<LaneId> = open()
-        .filter(|row| is_taken_long_ago(&checker, row))
-        .map(|row| row.lane_id)
-        .collect();
-    let open = open().filter(|row| !held_up.contains(&row.lane_id));
-    open.cloned().collect()
+    let mut held_up: BTreeMap<LaneId, Nonce> = BTreeMap::new();
+    for row in open().filter(|row| is_taken_long_ago(&checker, row, height)) {
+        let nonce = row.state.nonce().unwrap_or_default();
+        let first = held_up.entry(row.lane_id).or_insert(nonce);
+        *first = nonce.min(*first);
+    }
+    let waits = |row: &Record| {
+        let first = held_up.get(&row.lane_id);
+        first.is_some_and(|first| row.state.nonce().is_none_or(|nonce| nonce >= *first))
+    };
+    open().filter(|row| !waits(row)).cloned().collect()
 }
 
 /// A documented limit: what has used a nonce is looked for in the newest 120 blocks. If nobody could look
-/// for that long, whose nonce was taken stays STUCK/NO_RECEIPT, which is true.
-fn is_taken_long_ago(checker: &Checker, row: &Record) -> bool {
+/// for that long, whose nonce was taken stays STUCK/NO_RECEIPT, which is true. Since all was healed everybody can.
+fn is_taken_long_ago(checker: &Checker, row: &Record, height: u64) -> bool {
     let State::Stuck(stuck) = &row.state else {
         return false;
     };
     let by = checker.mirror.user(row.lane.signer, stuck.nonce.get());
     let foreign = by.is_some_and(|(hash, depth)| {
         let own = checker.known(&hash).is_some_and(|known| known.tx == row.tx);
-        !own && depth > CONSUMER_DEPTH
+        let number = checker.mirror.height() - depth;
+        !own && number + CONSUMER_DEPTH < height
     });
     stuck.why == Why::NoReceipt && foreign
 }
@@ -215,6 +223,7 @@ async fn wake(world: &Arc<World>, luck: &mut Rng) {
         };
         let payload = Payload::parse(&draft, world.profile.chain.ceilings);
         let payload = payload.expect("it is sound");
+        let mut stored = false;
         for _ in 0..50 {
             let all = world.all();
             let tx = NewTx {
@@ -231,12 +240,27 @@ async fn wake(world: &Arc<World>, luck: &mut Rng) {
                 .pop()
                 .flatten();
             let told = world.answered(lane, &tx, verdict.as_ref());
-            if told == crate::ledger::Told::Stored {
+            stored = told == crate::ledger::Told::Stored;
+            if stored {
                 break;
             }
             sleep(LOOK_EVERY).await;
+            // Paused for what an endpoint had said before all was healed.
+            resume_lanes(world).await;
+        }
+        if !stored && !ran_away(world, lane).await {
+            let facts = format!("{lane:?} takes nothing any more");
+            world.violate("liveness: a lane accepts again", facts);
         }
     }
+}
+
+/// The chain is further than the lane may follow without a person: that is told, and true.
+async fn ran_away(world: &World, lane: Lane) -> bool {
+    let view = world.store.lane(lane).await.expect("it is asked directly");
+    let count = world.chain.lock().state().nonce(&lane.signer);
+    let most = world.profile.settings.max_jump;
+    view.is_some_and(|view| view.next_nonce.get().saturating_add(most) < count)
 }
 
 impl World {

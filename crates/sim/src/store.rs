@@ -62,14 +62,17 @@ pub(crate) struct Line {
     luck: Mutex<Rng>,
     cut: AtomicBool,
     under_way: Arc<AtomicUsize>,
+    batches: Arc<AtomicUsize>,
 }
 
 /// One write on its way.
-struct Flight(Arc<AtomicUsize>);
+struct Flight(Vec<Arc<AtomicUsize>>);
 
 impl Drop for Flight {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        for counted in &self.0 {
+            counted.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -96,6 +99,7 @@ impl Line {
             who: who.to_owned(),
             cut: AtomicBool::new(false),
             under_way: Arc::default(),
+            batches: Arc::default(),
         }
     }
 
@@ -107,6 +111,11 @@ impl Line {
     /// How many writes are on their way.
     pub(crate) fn under_way(&self) -> usize {
         self.under_way.load(Ordering::Relaxed)
+    }
+
+    /// How many of them are batches of lanes.
+    pub(crate) fn batches_under_way(&self) -> usize {
+        self.batches.load(Ordering::Relaxed)
     }
 
     fn way(&self, writes: bool) -> Way {
@@ -165,9 +174,15 @@ impl Line {
         Ok(way)
     }
 
-    fn flight(&self) -> Flight {
-        self.under_way.fetch_add(1, Ordering::Relaxed);
-        Flight(Arc::clone(&self.under_way))
+    fn flight(&self, op: &str) -> Flight {
+        let mut counted = vec![Arc::clone(&self.under_way)];
+        if ["create", "promote", "apply", "complete"].contains(&op) {
+            counted.push(Arc::clone(&self.batches));
+        }
+        for each in &counted {
+            each.fetch_add(1, Ordering::Relaxed);
+        }
+        Flight(counted)
     }
 
     /// The caller waits for the answer to a write.
@@ -247,7 +262,7 @@ macro_rules! line {
                 $(let $name = $name.to_owned();)*
                 let (reply, answer) = oneshot::channel();
                 let (world, who) = (Arc::clone(&self.world), self.who.clone());
-                let (flight, gate) = (self.flight(), Arc::clone(&self.gate));
+                let (flight, gate) = (self.flight(op), Arc::clone(&self.gate));
                 let task = tokio::spawn(async move {
                     travel(way.there).await;
                     if way.fate == Fate::Swallowed {

@@ -96,7 +96,8 @@ impl Wire {
         self.arrive(&body).await;
         let is_send = body.contains(SEND);
         let answer = self.world.chain.call(self.endpoint, body).await;
-        if is_send && fate != Fate::Answered {
+        let taken = |(_, body): &(u16, String)| body.contains("\"result\":\"0x");
+        if is_send && fate != Fate::Answered && answer.as_ref().is_ok_and(taken) {
             self.world.saw(Rare::AmbiguousAccepted);
         }
         sleep(back).await;

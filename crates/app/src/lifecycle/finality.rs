@@ -91,6 +91,11 @@ impl Worker {
             held: ending.held,
             moves: vec![],
         });
+        if !waiting.takes(&ending) {
+            // The lane was read anew since: what was decided on before is void, and decided again where it holds.
+            *waiting = ending;
+            return;
+        }
         waiting.moves.extend(ending.moves);
     }
 
@@ -197,7 +202,8 @@ impl Worker {
             return;
         }
         if let (Some(entry), Ok(version)) = (track.get_mut(nonce), step.version.plus(1)) {
-            let undone = |to: &State| matches!(to, State::Stuck(stuck) if stuck.why == Why::ReorgAfterFinal);
+            let undone =
+                |to: &State| matches!(to, State::Stuck(stuck) if stuck.why == Why::ReorgAfterFinal);
             let reorged = entry.final_in.is_some() && undone(&step.to);
             entry.version = version;
             entry.state = step.to;

@@ -42,7 +42,7 @@ impl Worker {
         let at = Inclusion {
             block: receipt.block,
             hash: receipt.hash,
-            by: if Mutant::AnyAttemptIsOriginal.is_on() {
+            by: if Mutant::AnyAttemptIsOriginal.is_on() && known.kind != attempt::Kind::External {
                 attempt::Kind::Original
             } else {
                 known.kind

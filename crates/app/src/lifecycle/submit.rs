@@ -188,7 +188,7 @@ impl Worker {
             }
             Some(_) | None => None,
         };
-        if stuck == Some(Why::Refused) && Mutant::GiveBackAfterSigning.is_on() {
+        if outcome == Outcome::Refused && Mutant::GiveBackAfterSigning.is_on() {
             let _ = self
                 .plan(lane, nonce, Input::Reject, Then::Nothing, with)
                 .await;

@@ -185,7 +185,8 @@ impl Adopter {
             .map(|lane| lane.id)
             .filter(|_| page.len() == limit);
         if begins {
-            self.unwatched.retain(|lane| page.iter().any(|each| each.id == *lane));
+            self.unwatched
+                .retain(|lane| page.iter().any(|each| each.id == *lane));
         }
         let mut bids = Vec::new();
         for Orphan { id, lane } in page {

@@ -122,6 +122,11 @@ impl Mirror {
             .collect()
     }
 
+    /// How many blocks count.
+    pub(crate) fn height(&self) -> u64 {
+        u64::try_from(self.canon.len()).expect("it is in memory")
+    }
+
     /// What uses a nonce on the canonical chain, and how many blocks are on top of it.
     pub(crate) fn user(&self, signer: Address, nonce: u64) -> Option<(B256, u64)> {
         let deepest = self.canon.iter().rev().zip(0_u64..);
