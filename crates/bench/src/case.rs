@@ -1,0 +1,143 @@
+//! What is measured, one file for each case.
+
+mod limit;
+mod create;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use crate::node::{Node, Spec, signers};
+use crate::plain::Plain;
+use crate::postgres::Postgres;
+use crate::report::Found;
+use crate::screen::Screen;
+use crate::Options;
+
+/// One of the things that are measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Case {
+    /// What the database does without us.
+    Limit,
+    /// Creates over HTTP.
+    Create,
+}
+
+impl Case {
+    /// All of them, in the order in which they are run.
+    pub const ALL: [Self; 2] = [Self::Limit, Self::Create];
+
+    /// Its name.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Limit => "limit",
+            Self::Create => "create",
+        }
+    }
+
+    /// What it measures, in a line.
+    #[must_use]
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Limit => "plain inserts and updates on our tables, and commits of one row",
+            Self::Create => "creates over HTTP, one per request and in batches",
+        }
+    }
+
+    pub(crate) fn steps(self, plan: &Plan) -> u64 {
+        match self {
+            Self::Limit => limit::steps(),
+            Self::Create => create::steps(plan),
+        }
+    }
+
+    pub(crate) async fn run(self, world: &World<'_>) -> Result<Found> {
+        match self {
+            Self::Limit => limit::run(world).await,
+            Self::Create => create::run(world).await,
+        }
+    }
+}
+
+/// How much of everything.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) quick: bool,
+    /// How long each figure is measured; the limit beside it takes as long again.
+    pub(crate) time: Duration,
+    /// In so many slices, which alternate with those of the limit.
+    pub(crate) slices: u32,
+}
+
+/// How long a figure may be measured: more would not fit into the hour, less is all noise.
+pub const SECONDS: std::ops::RangeInclusive<f64> = 0.1..=60.0;
+
+impl Plan {
+    pub(crate) fn of(options: &Options) -> Self {
+        let quick = options.quick;
+        let usual = if quick { 1.0 } else { 8.0 };
+        let seconds = options.seconds.unwrap_or(usual);
+        let seconds = seconds.clamp(*SECONDS.start(), *SECONDS.end());
+        Self {
+            quick,
+            time: Duration::from_secs_f64(seconds),
+            slices: if quick { 4 } else { 16 },
+        }
+    }
+
+    pub(crate) fn slice(&self) -> Duration {
+        self.time / self.slices
+    }
+
+    /// Before anything counts: plans are made, caches filled, lanes taken.
+    pub(crate) fn warm_up(&self) -> Duration {
+        (self.time / 2).min(Duration::from_secs(2))
+    }
+}
+
+/// Where cases run.
+pub(crate) struct World<'a> {
+    pub(crate) postgres: &'a Postgres,
+    pub(crate) screen: Screen,
+    pub(crate) plan: Plan,
+    pub(crate) nodes: usize,
+    pub(crate) rpc: Option<String>,
+}
+
+impl World<'_> {
+    /// Plain writers on a new database with our schema.
+    pub(crate) async fn plain(&self, lanes: usize, data_bytes: usize) -> Result<Plain> {
+        let database = self.database().await?;
+        Plain::new(&database, lanes, data_bytes).await
+    }
+
+    /// A new database with our schema.
+    pub(crate) async fn database(&self) -> Result<String> {
+        let url = self.postgres.database().await?;
+        let settings = fencepost_postgres::Settings::new(&url);
+        fencepost_postgres::PostgresStore::open(settings).await?;
+        Ok(url)
+    }
+
+    /// Nodes that give nonces and have no chain.
+    pub(crate) async fn nodes(&self, store: &str, signers: usize) -> Result<Vec<Node>> {
+        let mut nodes = Vec::new();
+        for number in 0..self.nodes {
+            let spec = Spec {
+                name: format!("bench-{number}"),
+                store: store.to_owned(),
+                chain: None,
+                signers,
+            };
+            nodes.push(Node::start(&spec).await?);
+        }
+        Ok(nodes)
+    }
+}
+
+/// The addresses that nodes without a chain send from.
+pub(crate) fn addresses(count: usize) -> Arc<[String]> {
+    signers(count).collect()
+}
