@@ -2,18 +2,25 @@
 
 mod limit;
 mod create;
+mod latency;
+mod lifecycle;
+mod failover;
+mod growth;
+mod idle;
+mod sqlite;
+mod duel;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 
+use crate::Options;
 use crate::node::{Node, Spec, signers};
 use crate::plain::Plain;
 use crate::postgres::Postgres;
 use crate::report::Found;
 use crate::screen::Screen;
-use crate::Options;
 
 /// One of the things that are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,11 +29,32 @@ pub enum Case {
     Limit,
     /// Creates over HTTP.
     Create,
+    /// Creates by the clock.
+    Latency,
+    /// From a create to CONFIRMED.
+    Lifecycle,
+    /// Leaders that go.
+    Failover,
+    /// Creates on large tables.
+    Growth,
+    /// Lanes that nobody uses.
+    Idle,
+    /// The embedded store.
+    Sqlite,
 }
 
 impl Case {
     /// All of them, in the order in which they are run.
-    pub const ALL: [Self; 2] = [Self::Limit, Self::Create];
+    pub const ALL: [Self; 8] = [
+        Self::Limit,
+        Self::Create,
+        Self::Latency,
+        Self::Lifecycle,
+        Self::Failover,
+        Self::Growth,
+        Self::Idle,
+        Self::Sqlite,
+    ];
 
     /// Its name.
     #[must_use]
@@ -34,6 +62,12 @@ impl Case {
         match self {
             Self::Limit => "limit",
             Self::Create => "create",
+            Self::Latency => "latency",
+            Self::Lifecycle => "lifecycle",
+            Self::Failover => "failover",
+            Self::Growth => "growth",
+            Self::Idle => "idle",
+            Self::Sqlite => "sqlite",
         }
     }
 
@@ -43,13 +77,29 @@ impl Case {
         match self {
             Self::Limit => "plain inserts and updates on our tables, and commits of one row",
             Self::Create => "creates over HTTP, one per request and in batches",
+            Self::Latency => {
+                "how long a create takes at fixed rates, from when it should have been sent"
+            }
+            Self::Lifecycle => "from a create to CONFIRMED, on the built-in chain and on anvil",
+            Self::Failover => {
+                "until another node accepts and gives nonces, after a kill and after a stop"
+            }
+            Self::Growth => "creates on tables with millions of rows",
+            Self::Idle => "what lanes cost that nobody uses",
+            Self::Sqlite => "creates on the embedded store",
         }
     }
 
     pub(crate) fn steps(self, plan: &Plan) -> u64 {
         match self {
             Self::Limit => limit::steps(),
-            Self::Create => create::steps(plan),
+            Self::Create => create::steps(),
+            Self::Latency => latency::steps(),
+            Self::Lifecycle => lifecycle::steps(),
+            Self::Failover => failover::steps(plan),
+            Self::Growth => growth::steps(plan),
+            Self::Idle => idle::steps(),
+            Self::Sqlite => sqlite::steps(),
         }
     }
 
@@ -57,6 +107,12 @@ impl Case {
         match self {
             Self::Limit => limit::run(world).await,
             Self::Create => create::run(world).await,
+            Self::Latency => latency::run(world).await,
+            Self::Lifecycle => lifecycle::run(world).await,
+            Self::Failover => failover::run(world).await,
+            Self::Growth => growth::run(world).await,
+            Self::Idle => idle::run(world).await,
+            Self::Sqlite => sqlite::run(world).await,
         }
     }
 }
@@ -64,11 +120,17 @@ impl Case {
 /// How much of everything.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
-    pub(crate) quick: bool,
     /// How long each figure is measured; the limit beside it takes as long again.
     pub(crate) time: Duration,
     /// In so many slices, which alternate with those of the limit.
     pub(crate) slices: u32,
+    /// The most signers that anything is measured with.
+    pub(crate) signers_max: usize,
+    /// To how many rows tables are filled.
+    pub(crate) growth: Vec<u64>,
+    /// How often a leader is killed, and how often it is asked to stop.
+    pub(crate) kills: u32,
+    pub(crate) stops: u32,
 }
 
 /// How long a figure may be measured: more would not fit into the hour, less is all noise.
@@ -81,9 +143,16 @@ impl Plan {
         let seconds = options.seconds.unwrap_or(usual);
         let seconds = seconds.clamp(*SECONDS.start(), *SECONDS.end());
         Self {
-            quick,
             time: Duration::from_secs_f64(seconds),
             slices: if quick { 4 } else { 16 },
+            signers_max: if quick { 10_000 } else { 100_000 },
+            growth: if quick {
+                vec![200_000]
+            } else {
+                vec![1_000_000, 10_000_000]
+            },
+            kills: if quick { 2 } else { 20 },
+            stops: if quick { 4 } else { 20 },
         }
     }
 

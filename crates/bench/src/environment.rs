@@ -24,7 +24,9 @@ impl Environment {
         Self {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             memory_mib: kib.unwrap_or(0_u64) / 1024,
-            cpu: field(&cpuinfo, "model name").unwrap_or("unknown").to_owned(),
+            cpu: field(&cpuinfo, "model name")
+                .unwrap_or("unknown")
+                .to_owned(),
             kernel: text("/proc/sys/kernel/osrelease").trim().to_owned(),
             load: load.split(' ').next().unwrap_or_default().to_owned(),
         }

@@ -49,7 +49,8 @@ impl Connection {
     }
 
     async fn converse(&mut self, request: &[u8]) -> Result<Head> {
-        self.stream.write_all(request).await?;
+        let sent = self.stream.write_all(request).await;
+        sent.context("sending a request")?;
         self.buffer.clear();
         let mut looked = 0;
         let head = loop {
@@ -77,7 +78,9 @@ impl Connection {
 /// Where the head ends, with its empty line.
 fn end_of_head(bytes: &[u8], looked: usize) -> Option<usize> {
     let from = looked.saturating_sub(3);
-    let found = bytes[from..].windows(4).position(|four| four == b"\r\n\r\n");
+    let found = bytes[from..]
+        .windows(4)
+        .position(|four| four == b"\r\n\r\n");
     found.map(|at| from + at + 4)
 }
 
@@ -105,14 +108,14 @@ fn head(bytes: &[u8]) -> Result<Head> {
 
 /// A request without a body.
 pub(crate) fn get(path: &str) -> Vec<u8> {
-    format!("GET {path} HTTP/1.1\r\nhost: bench\r\n\r\n").into_bytes()
+    format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").into_bytes()
 }
 
 /// A request with a JSON body.
 pub(crate) fn post(path: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!(
-        "POST {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\n\
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
          content-length: {length}\r\n\r\n{body}"
     )
     .into_bytes()

@@ -12,12 +12,13 @@ mod node;
 mod plain;
 mod load;
 mod meters;
+mod keys;
 mod chain;
 mod case;
 mod report;
 mod screen;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Result;
 use serde_json::json;
@@ -115,7 +116,5 @@ async fn measure(
     Ok(())
 }
 
-/// Rest between two things that share the machine.
-const REST: Duration = Duration::from_millis(100);
-
-const DEBUG: &str = "THIS IS A DEBUG BUILD: its figures say nothing; use `cargo run --release -- bench`";
+const DEBUG: &str =
+    "THIS IS A DEBUG BUILD: its figures say nothing; use `cargo run --release -- bench`";

@@ -46,6 +46,8 @@ pub(crate) struct Slice {
     pub(crate) fresh: u64,
     /// Requests that were answered with anything else.
     pub(crate) refused: u64,
+    /// What one of those said.
+    pub(crate) refusal: Option<String>,
     pub(crate) elapsed: Duration,
     /// How long the generator's thread was at work.
     pub(crate) busy: Duration,
@@ -75,6 +77,7 @@ impl Slice {
         self.accepted += other.accepted;
         self.fresh += other.fresh;
         self.refused += other.refused;
+        self.refusal = self.refusal.take().or(other.refusal);
         self.elapsed += other.elapsed;
         self.busy += other.busy;
         self.latencies.extend(other.latencies);
@@ -88,7 +91,11 @@ enum Pace {
     /// Each connection sends when it has its answer.
     Closed { until: Instant },
     /// So many a second, whether answers come or not.
-    Open { began: Instant, rate: f64, count: u64 },
+    Open {
+        began: Instant,
+        rate: f64,
+        count: u64,
+    },
 }
 
 struct Order {
@@ -196,7 +203,7 @@ async fn slice(clients: &mut Vec<Client>, rate: Option<f64>, time: Duration) -> 
     }
     let mut slice = Slice::default();
     while let Some(ended) = at_work.join_next().await {
-        let (client, tally) = ended??;
+        let (client, tally) = ended?.context("the load broke off")?;
         slice.add(tally.slice());
         clients.push(client);
     }

@@ -91,7 +91,9 @@ pub(crate) struct Node {
 impl Node {
     /// Starts one and waits until it is ready.
     pub(crate) async fn start(spec: &Spec) -> Result<Self> {
-        let place = tempfile::Builder::new().prefix("fencepost-bench-").tempdir()?;
+        let place = tempfile::Builder::new()
+            .prefix("fencepost-bench-")
+            .tempdir()?;
         let config = place.path().join("fencepost.toml");
         fs::write(&config, spec.text())?;
         let log = place.path().join("node.log");

@@ -94,7 +94,12 @@ impl Plain {
         let mut writers = Vec::new();
         for number in 0..writers_count {
             let own = (1..=lanes).filter(|lane| lane % writers_count == number);
-            let own = own.map(|lane| Ok(PlainLane { id: i64::try_from(lane)?, nonce: 0 }));
+            let own = own.map(|lane| {
+                Ok(PlainLane {
+                    id: i64::try_from(lane)?,
+                    nonce: 0,
+                })
+            });
             writers.push(Writer::new(database, own.collect::<Result<_>>()?).await?);
         }
         let (payload, hash) = payload(data_bytes)?;
@@ -221,12 +226,24 @@ impl Writer {
     }
 }
 
+/// So many bytes as hex, always the same, that no compression makes less of: the database compresses rows.
+pub(crate) fn data(bytes: usize) -> String {
+    let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        format!("{:02x}", seed >> 56)
+    };
+    (0..bytes).map(|_| next()).collect()
+}
+
 /// What the store writes for a request with so much data, and its hash.
 fn payload(data_bytes: usize) -> Result<(Vec<u8>, Vec<u8>)> {
     let draft = Draft {
         to: Some(RECEIVER.to_owned()),
         value: Some("1".to_owned()),
-        data: Some(format!("0x{}", "ab".repeat(data_bytes))),
+        data: Some(format!("0x{}", data(data_bytes))),
         ..Draft::default()
     };
     let ceilings = Ceilings {

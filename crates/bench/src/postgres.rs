@@ -123,15 +123,12 @@ impl Postgres {
         }
         let admin = self.admin().await?;
         for number in 0..self.made.load(Ordering::Relaxed) {
-            let line = format!("DROP DATABASE IF EXISTS {}_{number} WITH (FORCE)", self.stem);
+            let line = format!(
+                "DROP DATABASE IF EXISTS {}_{number} WITH (FORCE)",
+                self.stem
+            );
             admin.batch_execute(&line).await?;
         }
         Ok(())
     }
-}
-
-/// Waits until nothing of a load is left to be written by others: checkpoints and vacuums of one measurement
-/// must not be paid for by the next.
-pub(crate) async fn settle(admin: &Client) -> Result<()> {
-    Ok(admin.batch_execute("CHECKPOINT").await?)
 }

@@ -168,7 +168,10 @@ pub(crate) fn family_cpu_seconds(pid: u32) -> f64 {
     };
     let mut ticks = head.own_ticks + head.children_ticks;
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let child = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        let child = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok());
         let stat = child.and_then(Stat::of).filter(|stat| stat.parent == pid);
         ticks += stat.map_or(0, |stat| stat.own_ticks);
     }
@@ -202,7 +205,9 @@ fn ticks_per_second() -> f64 {
         let said = asked.context("getconf").ok();
         let said = said.and_then(|said| String::from_utf8(said.stdout).ok());
         let ticks = said.and_then(|said| said.trim().parse().ok());
-        ticks.filter(|ticks| *ticks > 0.0).unwrap_or(TICKS_PER_SECOND)
+        ticks
+            .filter(|ticks| *ticks > 0.0)
+            .unwrap_or(TICKS_PER_SECOND)
     })
 }
 
@@ -214,7 +219,10 @@ mod tests {
     fn a_name_with_spaces_and_brackets_does_not_move_the_fields() {
         let text = "7 (a) b) S 3 1 1 0 -1 4194304 100 0 0 0 11 22 33 44 20 0";
         let stat = Stat::parse(text).unwrap();
-        assert_eq!((stat.parent, stat.own_ticks, stat.children_ticks), (3, 33, 77));
+        assert_eq!(
+            (stat.parent, stat.own_ticks, stat.children_ticks),
+            (3, 33, 77)
+        );
         assert!(Stat::parse("").is_none());
     }
 
@@ -224,7 +232,10 @@ mod tests {
         let began = Instant::now();
         let mut sum = 0_u64;
         while thread_cpu() < thread + Duration::from_millis(50) {
-            assert!(began.elapsed() < Duration::from_secs(30), "no time is counted");
+            assert!(
+                began.elapsed() < Duration::from_secs(30),
+                "no time is counted"
+            );
             sum = std::hint::black_box(sum + 1);
         }
         assert!(cpu_seconds(std::process::id()) > process);

@@ -148,7 +148,11 @@ impl Found {
         table.set_header(titles.into_iter().chain(columns.iter().map(|it| it.1)));
         for part in &self.parts {
             let target = part.target.map_or_else(String::new, |target| {
-                let mark = if target.is_met(part.ratio) { "met" } else { "MISSED" };
+                let mark = if target.is_met(part.ratio) {
+                    "met"
+                } else {
+                    "MISSED"
+                };
                 format!("{} {mark}", target.text())
             });
             let mut cells = vec![
@@ -160,7 +164,11 @@ impl Found {
                 right(format!("{:.0} %", part.noise * 100.0)),
                 Cell::new(target),
             ];
-            cells.extend(columns.iter().map(|(key, _)| right(told(part.facts.get(*key)))));
+            cells.extend(
+                columns
+                    .iter()
+                    .map(|(key, _)| right(told(part.facts.get(*key)))),
+            );
             table.add_row(cells);
         }
         let _ = writeln!(text, "{table}");

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use fencepost_testkit::postgres::connect;
 use serde_json::json;
 
-use super::{Case, Plan, World, addresses};
+use super::{Case, World, addresses};
 use crate::figures::{mean, noise, share};
 use crate::load::{Load, Shape, Slice};
 use crate::meters::{Gauge, rows_written};
@@ -135,13 +135,14 @@ pub(super) fn shape(signers: usize, batch: usize, duplicates: u64, data_bytes: u
     }
 }
 
-pub(super) fn steps(_: &Plan) -> u64 {
+pub(super) fn steps() -> u64 {
     u64::try_from(VARIANTS.len()).unwrap_or(0)
 }
 
 pub(super) async fn run(world: &World<'_>) -> Result<Found> {
     let mut parts = Vec::new();
-    for variant in VARIANTS {
+    for mut variant in VARIANTS {
+        variant.signers = variant.signers.min(world.plan.signers_max);
         world.screen.step("create", &variant.name());
         parts.push(measure(world, variant).await?);
     }
@@ -172,10 +173,16 @@ fn hot(parts: &[Part]) -> Vec<Part> {
         let (one, many) = (rate(how, "1 signer")?, rate(how, "16 signers")?);
         let name = format!("{how}, 1 signer against 16");
         let part = Part::new(name, one.rate, many.rate, "tx/s");
-        Some(part.noise(one.noise + many.noise).target(Target::AtLeast(0.8)))
+        Some(
+            part.noise(one.noise + many.noise)
+                .target(Target::AtLeast(0.8)),
+        )
     };
     let batches = format!("batches of {BATCH_SIZE}");
-    ["one per request", &batches].into_iter().filter_map(pair).collect()
+    ["one per request", &batches]
+        .into_iter()
+        .filter_map(pair)
+        .collect()
 }
 
 async fn measure(world: &World<'_>, variant: Variant) -> Result<Part> {
@@ -207,7 +214,11 @@ async fn measure(world: &World<'_>, variant: Variant) -> Result<Part> {
     all.add(total);
     verify(&database, &all).await?;
     let rows = rows_written(&database).await? - rows_before;
-    let ratios: Vec<f64> = rates.iter().zip(&limits).map(|(rate, limit)| share(*rate, *limit)).collect();
+    let ratios: Vec<f64> = rates
+        .iter()
+        .zip(&limits)
+        .map(|(rate, limit)| share(*rate, *limit))
+        .collect();
     let mut part = Part::new(variant.name(), mean(&rates), mean(&limits), "tx/s")
         .noise(noise(&ratios))
         .costs(&costs.with_rows(rows, all.accepted))
@@ -220,8 +231,16 @@ async fn measure(world: &World<'_>, variant: Variant) -> Result<Part> {
     Ok(part)
 }
 
-/// Everything that was acknowledged is stored, once: a rate of anything else would be no rate.
+/// Everything that was acknowledged is stored, once, and next to nothing was refused: a rate of anything else
+/// would be no rate.
 pub(super) async fn verify(database: &str, all: &Slice) -> Result<()> {
+    ensure!(
+        all.refused * 100 <= all.accepted,
+        "{} requests were refused and {} accepted: {}",
+        all.refused,
+        all.accepted,
+        all.refusal.as_deref().unwrap_or_default()
+    );
     let client = connect(database).await?;
     let row = client
         .query_one("SELECT count(*) FROM managed_tx", &[])

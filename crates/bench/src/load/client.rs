@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use super::template::{Name, Template};
 use super::{Shape, Slice};
@@ -13,12 +13,17 @@ use crate::http::Connection;
 /// How many answered requests a connection can repeat. Fewer would be found in the pages last touched.
 const OLD_MAX: usize = 64;
 
+/// So much of a refusal's text is kept.
+const REFUSAL_MAX: usize = 300;
+
 /// What one connection did.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     accepted: u64,
     fresh: u64,
     refused: u64,
+    /// What the last refusal said.
+    refusal: Option<String>,
     pub(super) latencies: Vec<Duration>,
     pub(super) lags: Vec<Duration>,
 }
@@ -30,6 +35,7 @@ impl Tally {
             accepted: self.accepted,
             fresh: self.fresh,
             refused: self.refused,
+            refusal: self.refusal,
             latencies: self.latencies,
             lags: self.lags,
             ..Slice::default()
@@ -102,9 +108,16 @@ impl Client {
                 .set(item, signer, self.run, self.number, name.number);
         }
         let items = u64::try_from(self.template.len())?;
-        let (status, body) = self.connection.exchange(self.template.bytes()).await?;
+        let exchanged = self.connection.exchange(self.template.bytes()).await;
+        let (status, body) = match &tally.refusal {
+            // A node that refuses may close the connection after it.
+            Some(refusal) => exchanged.with_context(|| format!("after a refusal: {refusal}"))?,
+            None => exchanged?,
+        };
         if !matches!(status, 200 | 202) {
             tally.refused += items;
+            let text = String::from_utf8_lossy(&body[..body.len().min(REFUSAL_MAX)]);
+            tally.refusal = Some(format!("{status} {text}"));
             return Ok(());
         }
         let refused = match items {

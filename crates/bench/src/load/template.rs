@@ -3,7 +3,7 @@
 
 use super::Shape;
 use crate::http::post;
-use crate::plain::RECEIVER;
+use crate::plain::{RECEIVER, data};
 
 /// `0x` and 40 digits.
 const SIGNER: usize = 42;
@@ -29,7 +29,7 @@ pub(super) struct Template {
 impl Template {
     pub(super) fn new(shape: &Shape) -> Self {
         let (signer, id) = ("s".repeat(SIGNER), "i".repeat(ID));
-        let data = "ab".repeat(shape.data_bytes);
+        let data = data(shape.data_bytes);
         let item = format!(
             "{{\"signer\":\"{signer}\",\"requestId\":\"{id}\",\"payload\":{{\"to\":\"{RECEIVER}\",\
              \"value\":\"1\",\"gas\":\"{GAS}\",\"data\":\"0x{data}\"}}}}"
@@ -41,9 +41,8 @@ impl Template {
             post("/api/v1/tx/batch", &format!("{{\"requests\":[{items}]}}"))
         };
         let text = String::from_utf8_lossy(&bytes);
-        let places = |what: &str| -> Vec<usize> {
-            text.match_indices(what).map(|(at, _)| at).collect()
-        };
+        let places =
+            |what: &str| -> Vec<usize> { text.match_indices(what).map(|(at, _)| at).collect() };
         let items = places(&signer).into_iter().zip(places(&id)).collect();
         Self { bytes, items }
     }
@@ -53,7 +52,14 @@ impl Template {
     }
 
     /// Writes an item's signer and id.
-    pub(super) fn set(&mut self, item: usize, signer: &str, run: u32, connection: usize, number: u64) {
+    pub(super) fn set(
+        &mut self,
+        item: usize,
+        signer: &str,
+        run: u32,
+        connection: usize,
+        number: u64,
+    ) {
         let (signer_at, id_at) = self.items[item];
         let id = format!("{run:08x}{connection:04x}{number:012x}");
         self.bytes[signer_at..signer_at + SIGNER].copy_from_slice(signer.as_bytes());
@@ -93,8 +99,15 @@ mod tests {
         assert!(head.contains(&format!("content-length: {}", body.len())));
         let body: Value = serde_json::from_str(body).unwrap();
         let items = body["requests"].as_array().unwrap();
-        let told: Vec<&str> = items.iter().filter_map(|it| it["signer"].as_str()).collect();
+        let told: Vec<&str> = items
+            .iter()
+            .filter_map(|it| it["signer"].as_str())
+            .collect();
         assert_eq!(told, signers.iter().collect::<Vec<_>>());
-        assert!(items.iter().all(|it| it["requestId"] == "0000000100020000000000ff"));
+        assert!(
+            items
+                .iter()
+                .all(|it| it["requestId"] == "0000000100020000000000ff")
+        );
     }
 }
