@@ -184,10 +184,7 @@ impl World<'_> {
 
     /// A new database with our schema.
     pub(crate) async fn database(&self) -> Result<String> {
-        let url = self.postgres.database().await?;
-        let settings = fencepost_postgres::Settings::new(&url);
-        fencepost_postgres::PostgresStore::open(settings).await?;
-        Ok(url)
+        self.postgres.database().await
     }
 
     /// Nodes that give nonces and have no chain.

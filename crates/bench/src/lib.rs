@@ -16,6 +16,7 @@ mod keys;
 mod chain;
 mod case;
 mod report;
+mod plot;
 mod screen;
 
 use std::time::Instant;
@@ -103,6 +104,10 @@ async fn measure(
         let began = Instant::now();
         let mut found = case.run(&world).await?;
         found.seconds = began.elapsed().as_secs_f64();
+        found.blame_generator();
+        if let Some(directory) = &options.plots {
+            plot::draw(&found, directory)?;
+        }
         if Environment::is_debug() {
             found.notes.insert(0, DEBUG.to_owned());
         }

@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use fencepost_testkit::postgres::{Cluster, Options, connect};
+use tokio::sync::OnceCell;
 use tokio_postgres::Client;
 use url::Url;
 
@@ -36,6 +37,10 @@ const TOLD: [&str; 9] = [
     "max_connections",
 ];
 
+/// Waits until each session of a database is gone.
+const DISCONNECT: &str =
+    "SELECT pg_terminate_backend(pid, 30000) FROM pg_stat_activity WHERE datname = $1";
+
 /// The server.
 pub(crate) struct Postgres {
     /// Stopped and removed with this.
@@ -46,6 +51,7 @@ pub(crate) struct Postgres {
     /// Makes names of databases differ from those of other runs.
     stem: String,
     made: AtomicU64,
+    model: OnceCell<String>,
 }
 
 impl Postgres {
@@ -74,16 +80,32 @@ impl Postgres {
             postmaster: postmaster.and_then(|pid| pid.try_into().ok()),
             stem: format!("fencepost_bench_{nanos:x}"),
             made: AtomicU64::new(0),
+            model: OnceCell::new(),
         })
     }
 
-    /// A new and empty database.
+    /// A new database with our schema and nothing in it: a copy of one that was brought up to date once.
     pub(crate) async fn database(&self) -> Result<String> {
+        let model = self.model.get_or_try_init(|| self.make_model()).await?;
+        let name = self.copy(model).await?;
+        Ok(self.url(&name))
+    }
+
+    async fn make_model(&self) -> Result<String> {
+        let name = self.copy("template0").await?;
+        let settings = fencepost_postgres::Settings::new(&self.url(&name));
+        drop(fencepost_postgres::PostgresStore::open(settings).await?);
+        // Only a database to which nobody is connected can be copied.
+        self.admin().await?.query(DISCONNECT, &[&name]).await?;
+        Ok(name)
+    }
+
+    async fn copy(&self, model: &str) -> Result<String> {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let name = format!("{}_{number}", self.stem);
-        let line = format!("CREATE DATABASE {name} TEMPLATE template0");
+        let line = format!("CREATE DATABASE {name} TEMPLATE {model}");
         self.admin().await?.batch_execute(&line).await?;
-        Ok(self.url(&name))
+        Ok(name)
     }
 
     fn url(&self, database: &str) -> String {

@@ -45,14 +45,20 @@ pub(crate) struct Found {
 }
 
 impl Target {
-    fn is_met(self, ratio: f64) -> bool {
+    pub(crate) fn is_met(self, ratio: f64) -> bool {
         match self {
             Self::AtLeast(least) => ratio >= least,
             Self::AtMost(most) => ratio <= most,
         }
     }
 
-    fn text(self) -> String {
+    pub(crate) const fn value(self) -> f64 {
+        match self {
+            Self::AtLeast(value) | Self::AtMost(value) => value,
+        }
+    }
+
+    pub(crate) fn text(self) -> String {
         match self {
             Self::AtLeast(least) => format!("≥ {least}"),
             Self::AtMost(most) => format!("≤ {most}"),
@@ -179,12 +185,33 @@ impl Found {
         text
     }
 
+    /// Names the parts of which the generator was the limit, and not the node.
+    pub(crate) fn blame_generator(&mut self) {
+        let blamed = |part: &&Part| part.facts.contains_key(GENERATOR);
+        let names = self.parts.iter().filter(blamed).map(|part| &*part.name);
+        let names: Vec<&str> = names.collect();
+        if !names.is_empty() {
+            let note = format!(
+                "the load generator was itself the limit, or late, of: {}",
+                names.join("; ")
+            );
+            self.notes.push(note);
+        }
+    }
+
     /// The columns that any part has something for.
     fn columns(&self) -> Vec<(&'static str, &'static str)> {
-        let has = |key: &str| self.parts.iter().any(|part| part.facts.contains_key(key));
+        let is_told = |part: &Part, key: &str| {
+            let value = part.facts.get(key).and_then(Value::as_f64);
+            value.is_some_and(|value| value != 0.0)
+        };
+        let has = |key: &str| self.parts.iter().any(|part| is_told(part, key));
         COLUMNS.into_iter().filter(|(key, _)| has(key)).collect()
     }
 }
+
+/// The fact that a faster node would not have been noticed.
+pub(crate) const GENERATOR: &str = "generatorWasTheLimit";
 
 /// Facts that tables show, and their titles.
 const COLUMNS: [(&str, &str); 24] = [
@@ -221,6 +248,7 @@ fn right(text: String) -> Cell {
 fn told(value: Option<&Value>) -> String {
     let value = value.unwrap_or(&Value::Null);
     match (value.as_f64(), value) {
+        (Some(_), _) if value.is_u64() => value.to_string(),
         (Some(real), _) => number(real),
         (None, Value::String(text)) => text.clone(),
         (None, Value::Null | Value::Bool(_) | Value::Number(_)) => String::new(),

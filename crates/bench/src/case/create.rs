@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 
 use anyhow::{Result, ensure};
 use fencepost_testkit::postgres::connect;
-use serde_json::json;
 
 use super::{Case, World, addresses};
 use crate::figures::{mean, noise, share};
@@ -13,7 +12,7 @@ use crate::load::{Load, Shape, Slice};
 use crate::meters::{Gauge, rows_written};
 use crate::node::Node;
 use crate::plain::BATCH;
-use crate::report::{Found, Part, Target};
+use crate::report::{Found, GENERATOR, Part, Target};
 
 /// Enough that the node always has the next batch waiting.
 pub(super) const CONNECTIONS: usize = 128;
@@ -226,7 +225,7 @@ async fn measure(world: &World<'_>, variant: Variant) -> Result<Part> {
         .fact("refused", refused);
     part.target = variant.target;
     if is_limit {
-        part = part.fact("generatorWasTheLimit", json!(true));
+        part = part.fact(GENERATOR, true);
     }
     Ok(part)
 }

@@ -6,7 +6,7 @@ use super::Plan;
 use crate::figures::{mean, noise, share};
 use crate::load::{Load, Slice};
 use crate::meters::Gauge;
-use crate::report::Part;
+use crate::report::{GENERATOR, Part};
 
 /// What became of it.
 pub(super) struct Duel {
@@ -55,7 +55,7 @@ impl Duel {
             .fact("generatorBusy", rival.business())
             .fact("refused", rival.refused);
         if rival.was_limit() {
-            return part.fact("generatorWasTheLimit", true);
+            return part.fact(GENERATOR, true);
         }
         part
     }

@@ -8,7 +8,7 @@ use super::{Case, World};
 use crate::figures::{Times, mean, noise};
 use crate::load::{Load, Slice};
 use crate::meters::Gauge;
-use crate::report::{Found, Part, Target};
+use crate::report::{Found, GENERATOR, Part, Target};
 
 const SIGNERS: usize = 16;
 /// Of the highest rate; the first is the one with a target.
@@ -92,7 +92,7 @@ fn part(name: String, offered: f64, commit_ms: f64, total: &mut Slice) -> Part {
         .fact("generatorBusy", total.business())
         .fact("refused", total.refused);
     if total.was_limit() || lag > LAG_MS_MAX {
-        return part.fact("generatorWasTheLimit", true);
+        return part.fact(GENERATOR, true);
     }
     part
 }

@@ -15,7 +15,7 @@ use crate::figures::{mean, noise, per_second, share};
 use crate::http::{Connection, get};
 use crate::keys::{addresses, keys};
 use crate::load::{Load, Shape};
-use crate::meters::{Costs, Gauge};
+use crate::meters::{Costs, Gauge, rows_written};
 use crate::node::{ChainSpec, Node, Spec};
 use crate::plain::BATCH;
 use crate::report::{Found, Part, Target};
@@ -159,6 +159,7 @@ async fn travel(
         signers: accounts.len(),
     };
     let node = Node::start(&spec).await?;
+    let rows_before = rows_written(&spec.store).await?;
     let shape = Shape {
         batch: BATCH_SIZE,
         duplicates: 0,
@@ -201,12 +202,13 @@ async fn travel(
         .zip(cpu)
         .map(|(after, before)| after - before);
     let drained = flow.drain().await?;
-    let costs = gauge.costs();
+    let (costs, accepted) = (gauge.costs(), flow.accepted);
     drop((flow, gauge));
     node.stop().await?;
+    let rows = rows_written(&spec.store).await? - rows_before;
     Ok(Way {
         rates,
-        costs,
+        costs: costs.with_rows(rows, accepted),
         chain_cpu_per_1000: spent
             .map(|spent| share(spent * 1_000.0, crate::figures::real(confirmed))),
         drained,

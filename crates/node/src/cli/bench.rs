@@ -23,7 +23,12 @@ pub(crate) struct Bench {
 
     /// Use this PostgreSQL server instead of starting one. Its user must be allowed to make databases; those
     /// that were made are dropped at the end. CPU time of a server that is not ours is not known.
-    #[arg(long, value_name = "URL", env = "FENCEPOST_BENCH_STORE", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "FENCEPOST_BENCH_STORE",
+        hide_env_values = true
+    )]
     pub(crate) store: Option<String>,
 
     /// How many nodes creates are spread over. Each has its own share of the signers.
@@ -58,6 +63,10 @@ fn seconds(text: &str) -> Result<f64, String> {
     if range.contains(&seconds) {
         Ok(seconds)
     } else {
-        Err(format!("must be within {} and {}", range.start(), range.end()))
+        Err(format!(
+            "must be within {} and {}",
+            range.start(),
+            range.end()
+        ))
     }
 }
