@@ -93,7 +93,7 @@ impl Case {
     pub(crate) fn steps(self, plan: &Plan) -> u64 {
         match self {
             Self::Limit => limit::steps(),
-            Self::Create => create::steps(),
+            Self::Create => create::steps(plan),
             Self::Latency => latency::steps(),
             Self::Lifecycle => lifecycle::steps(),
             Self::Failover => failover::steps(plan),
@@ -124,6 +124,8 @@ pub(crate) struct Plan {
     pub(crate) time: Duration,
     /// In so many slices, which alternate with those of the limit.
     pub(crate) slices: u32,
+    /// How many kinds of creates.
+    pub(crate) creates: usize,
     /// The most signers that anything is measured with.
     pub(crate) signers_max: usize,
     /// To how many rows tables are filled.
@@ -145,6 +147,7 @@ impl Plan {
         Self {
             time: Duration::from_secs_f64(seconds),
             slices: if quick { 4 } else { 16 },
+            creates: if quick { 8 } else { create::ALL },
             signers_max: if quick { 10_000 } else { 100_000 },
             growth: if quick {
                 vec![200_000]

@@ -93,7 +93,7 @@ impl Postgres {
 
     async fn make_model(&self) -> Result<String> {
         let name = self.copy("template0").await?;
-        let settings = fencepost_postgres::Settings::new(&self.url(&name));
+        let settings = fencepost_postgres::Settings::new(self.url(&name));
         drop(fencepost_postgres::PostgresStore::open(settings).await?);
         // Only a database to which nobody is connected can be copied.
         self.admin().await?.query(DISCONNECT, &[&name]).await?;

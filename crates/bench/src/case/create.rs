@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use anyhow::{Result, ensure};
 use fencepost_testkit::postgres::connect;
 
-use super::{Case, World, addresses};
+use super::{Case, Plan, World, addresses};
 use crate::figures::{mean, noise, share};
 use crate::load::{Load, Shape, Slice};
 use crate::meters::{Gauge, rows_written};
@@ -45,29 +45,10 @@ const BATCHES: Variant = Variant {
     ..USUAL
 };
 
+/// A quick run takes the first ones, which have every number of signers, every size and repeated requests.
 const VARIANTS: [Variant; 12] = [
     Variant {
         target: Some(Target::AtLeast(0.2)),
-        ..USUAL
-    },
-    Variant {
-        signers: 1,
-        ..USUAL
-    },
-    Variant {
-        signers: 1_000,
-        ..USUAL
-    },
-    Variant {
-        signers: 100_000,
-        ..USUAL
-    },
-    Variant {
-        duplicates: 10,
-        ..USUAL
-    },
-    Variant {
-        data_bytes: LARGE_DATA_BYTES,
         ..USUAL
     },
     Variant {
@@ -76,6 +57,26 @@ const VARIANTS: [Variant; 12] = [
     },
     Variant {
         signers: 1,
+        ..USUAL
+    },
+    Variant {
+        signers: 1,
+        ..BATCHES
+    },
+    Variant {
+        signers: 1_000,
+        ..USUAL
+    },
+    Variant {
+        signers: 100_000,
+        ..USUAL
+    },
+    Variant {
+        duplicates: 10,
+        ..BATCHES
+    },
+    Variant {
+        data_bytes: LARGE_DATA_BYTES,
         ..BATCHES
     },
     Variant {
@@ -88,11 +89,11 @@ const VARIANTS: [Variant; 12] = [
     },
     Variant {
         duplicates: 10,
-        ..BATCHES
+        ..USUAL
     },
     Variant {
         data_bytes: LARGE_DATA_BYTES,
-        ..BATCHES
+        ..USUAL
     },
 ];
 
@@ -134,13 +135,16 @@ pub(super) fn shape(signers: usize, batch: usize, duplicates: u64, data_bytes: u
     }
 }
 
-pub(super) fn steps() -> u64 {
-    u64::try_from(VARIANTS.len()).unwrap_or(0)
+/// How many variants there are.
+pub(super) const ALL: usize = VARIANTS.len();
+
+pub(super) fn steps(plan: &Plan) -> u64 {
+    u64::try_from(ALL.min(plan.creates)).unwrap_or(0)
 }
 
 pub(super) async fn run(world: &World<'_>) -> Result<Found> {
     let mut parts = Vec::new();
-    for mut variant in VARIANTS {
+    for mut variant in VARIANTS.into_iter().take(world.plan.creates) {
         variant.signers = variant.signers.min(world.plan.signers_max);
         world.screen.step("create", &variant.name());
         parts.push(measure(world, variant).await?);
