@@ -3,6 +3,7 @@
 
 pub(crate) mod dev;
 pub(crate) mod demo;
+pub(crate) mod bench;
 pub(crate) mod tx;
 pub(crate) mod signers;
 pub(crate) mod nonces;
@@ -67,6 +68,17 @@ pub(crate) enum Command {
     /// Read the feed of completed transactions.
     #[command(subcommand)]
     Completions(completions::CompletionsCommand),
+    /// Measure it: rates as shares of what the same database does without it.
+    ///
+    /// Starts what it needs (a PostgreSQL server with stated settings, nodes as processes, a chain) or uses
+    /// what it is given, and removes all of it at the end, however it ends. It is the release build that
+    /// counts: `cargo run --release -- bench --quick`. L, the limit, is a plain UNNEST insert into the same
+    /// tables, measured in slices that alternate with what is held against it, so that a drift of the machine
+    /// hits both alike. Beside every figure stands how far it may be off.
+    Bench(bench::Bench),
+    /// The chain of a bench, in a process of its own.
+    #[command(hide = true)]
+    BenchChain,
     /// Say which version this is.
     Version,
 }

@@ -10,6 +10,7 @@ mod wiring;
 mod keyring;
 mod dev;
 mod demo;
+mod bench;
 mod timed;
 #[cfg(debug_assertions)]
 mod trap;
@@ -45,6 +46,8 @@ fn main() -> ExitCode {
             )
         }),
         Command::Demo(what) => told(run(&mut Builder::new_multi_thread(), demo::demo(what))),
+        Command::Bench(what) => told(run(&mut Builder::new_multi_thread(), bench::bench(what))),
+        Command::BenchChain => told(run(&mut Builder::new_multi_thread(), bench::chain())),
         Command::Serve(what) => logged(&what.log, || {
             telemetry::end_on_panic();
             let (config, serving) = Config::load_to_serve(&what.from.config, &environment)?;

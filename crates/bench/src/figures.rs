@@ -1,0 +1,97 @@
+//! Numbers out of measurements: rates, shares, percentiles, and how far a figure can be trusted.
+
+use std::time::Duration;
+
+/// Below this share two runs on one machine are not told apart, whatever the slices say.
+const NOISE_MIN: f64 = 0.05;
+
+/// A count as a real number.
+pub(crate) fn real(count: u64) -> f64 {
+    let high = u32::try_from(count >> 32).unwrap_or(u32::MAX);
+    let low = u32::try_from(count & u64::from(u32::MAX)).unwrap_or(u32::MAX);
+    f64::from(high) * 4_294_967_296.0 + f64::from(low)
+}
+
+/// A length as a real number.
+pub(crate) fn many(count: usize) -> f64 {
+    real(u64::try_from(count).unwrap_or(u64::MAX))
+}
+
+/// How many a second.
+pub(crate) fn per_second(count: u64, time: Duration) -> f64 {
+    share(real(count), time.as_secs_f64())
+}
+
+/// A quotient that is zero where there is nothing to divide by.
+pub(crate) fn share(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+pub(crate) fn mean(figures: &[f64]) -> f64 {
+    share(figures.iter().sum(), many(figures.len()))
+}
+
+/// How far the mean of these may be off, as a share of it: three standard errors.
+pub(crate) fn noise(figures: &[f64]) -> f64 {
+    let mean = mean(figures);
+    let count = many(figures.len());
+    if figures.len() < 2 {
+        return 1.0;
+    }
+    let squares: f64 = figures.iter().map(|figure| (figure - mean).powi(2)).sum();
+    let error = (squares / (count - 1.0) / count).sqrt();
+    share(3.0 * error, mean).max(NOISE_MIN)
+}
+
+/// Times, to be asked for their percentiles.
+#[derive(Debug, Default)]
+pub(crate) struct Times(Vec<Duration>);
+
+impl Times {
+    pub(crate) fn new(mut times: Vec<Duration>) -> Self {
+        times.sort_unstable();
+        Self(times)
+    }
+
+    /// The time that so many of ten thousand do not exceed, in milliseconds.
+    pub(crate) fn ms(&self, of_ten_thousand: usize) -> f64 {
+        let rank = (self.0.len() * of_ten_thousand).div_ceil(10_000);
+        let at = self.0.get(rank.saturating_sub(1));
+        at.map_or(0.0, |time| time.as_secs_f64() * 1_000.0)
+    }
+
+    pub(crate) fn median_ms(&self) -> f64 {
+        self.ms(5_000)
+    }
+
+    pub(crate) fn worst_ms(&self) -> f64 {
+        self.ms(10_000)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_the_smallest_time_that_enough_do_not_exceed() {
+        let times = Times::new((1..=1_000).rev().map(Duration::from_millis).collect());
+        let told = [5_000, 9_900, 9_990, 10_000].map(|part| times.ms(part));
+        assert_eq!(told, [500.0, 990.0, 999.0, 1_000.0]);
+        assert_eq!(Times::default().ms(9_900), 0.0);
+    }
+
+    #[test]
+    fn a_figure_that_never_changes_still_has_the_least_noise() {
+        assert_eq!(noise(&[7.0; 4]), NOISE_MIN);
+        assert_eq!(noise(&[7.0]), 1.0, "one slice proves nothing");
+        assert!(noise(&[5.0, 10.0, 15.0]) > 0.5);
+    }
+
+    #[test]
+    fn a_large_count_stays_itself() {
+        assert_eq!(real((1 << 40) + 3), 1_099_511_627_779.0);
+        assert_eq!(per_second(10, Duration::from_millis(500)), 20.0);
+        assert_eq!(share(1.0, 0.0), 0.0);
+    }
+}
