@@ -56,9 +56,11 @@ impl Process {
 
     /// As a power cut would.
     pub(crate) fn kill(&mut self) -> io::Result<ExitStatus> {
-        // First: once the child is waited for its pid may be another's.
+        // The guard goes after the kill, or nobody would be left to do it if we were killed in between; and before
+        // the wait, after which the pid may be another's.
+        let killed = self.child.kill();
         self.guard = None;
-        self.child.kill()?;
+        killed?;
         self.child.wait()
     }
 
