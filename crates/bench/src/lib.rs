@@ -1,6 +1,6 @@
 //! How fast Fencepost is, as shares of what the same database does without it, in one run on one machine.
 //!
-//! Read [`case`] for what is measured, `plain` for the limit that it is held against, `load` for the requests
+//! Read `case` for what is measured, `plain` for the limit that it is held against, `load` for the requests
 //! and `meters` for what they cost. Nothing here is part of a node: `fencepost bench` starts nodes as users do.
 
 mod figures;
@@ -26,6 +26,7 @@ use serde_json::json;
 
 pub use case::{Case, SECONDS};
 pub use chain::serve as serve_chain;
+pub use process::Process;
 
 use case::World;
 use environment::Environment;

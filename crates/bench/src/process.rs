@@ -18,21 +18,26 @@ const TICKS_PER_SECOND: f64 = 100.0;
 
 /// A process of ours. It is killed when this is dropped, and when we are gone, however we went.
 #[derive(Debug)]
-pub(crate) struct Process {
+pub struct Process {
     child: Child,
     guard: Option<Guard>,
 }
 
 impl Process {
     /// Starts it in a group of its own: a terminal's Ctrl-C is for us, and we end it.
-    pub(crate) fn start(command: &mut Command) -> Result<Self> {
+    ///
+    /// # Errors
+    /// If it, or whoever watches over it, cannot be started.
+    pub fn start(command: &mut Command) -> io::Result<Self> {
         let child = command.process_group(0).spawn()?;
         let mut process = Self { child, guard: None };
         process.guard = Some(Guard::over(&process.child)?);
         Ok(process)
     }
 
-    pub(crate) fn id(&self) -> u32 {
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> u32 {
         self.child.id()
     }
 
@@ -45,7 +50,10 @@ impl Process {
     }
 
     /// How it ended, if it has.
-    pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>> {
+    ///
+    /// # Errors
+    /// If the system cannot say.
+    pub fn ended(&mut self) -> io::Result<Option<ExitStatus>> {
         let ended = self.child.try_wait()?;
         if ended.is_some() {
             // From now on its pid may be another's.
@@ -54,8 +62,11 @@ impl Process {
         Ok(ended)
     }
 
-    /// As a power cut would.
-    pub(crate) fn kill(&mut self) -> io::Result<ExitStatus> {
+    /// Ends it as a power cut would: SIGKILL, which no process can answer.
+    ///
+    /// # Errors
+    /// If the system does not let us.
+    pub fn kill(&mut self) -> io::Result<ExitStatus> {
         // The guard goes after the kill, or nobody would be left to do it if we were killed in between; and before
         // the wait, after which the pid may be another's.
         let killed = self.child.kill();

@@ -3,11 +3,11 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use fencepost_bench::Process;
 use tempfile::TempDir;
 use tokio::time::sleep;
 
@@ -89,8 +89,7 @@ impl Home {
 
 /// A running node.
 pub(super) struct Node {
-    child: Child,
-    guard: Option<Guard>,
+    process: Process,
     listen: SocketAddr,
 }
 
@@ -117,7 +116,8 @@ impl Node {
 
     fn spawn(home: &Home, listen: SocketAddr) -> io::Result<Node> {
         let config = home.configure(listen)?;
-        let child = Command::new(std::env::current_exe()?)
+        let mut command = Command::new(std::env::current_exe()?);
+        command
             .args(["serve", "--config"])
             .arg(config)
             .args(["--log", "info"])
@@ -127,17 +127,9 @@ impl Node {
             .current_dir(home.path())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(home.log()?)
-            // Ctrl-C is for the demo, which ends the node.
-            .process_group(0)
-            .spawn()?;
-        let mut node = Node {
-            child,
-            guard: None,
-            listen,
-        };
-        node.guard = Some(Guard::over(&node.child)?);
-        Ok(node)
+            .stderr(home.log()?);
+        let process = Process::start(&mut command)?;
+        Ok(Node { process, listen })
     }
 
     /// Waits until it is ready; not so if it has ended.
@@ -169,64 +161,18 @@ impl Node {
     }
 
     pub(super) fn pid(&self) -> u32 {
-        self.child.id()
+        self.process.id()
     }
 
     /// How it ended, if it has.
     pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>, Failure> {
-        let ended = self.child.try_wait();
-        let ended = ended.map_err(|error| Failure::new("the node cannot be watched", error))?;
-        if ended.is_some() {
-            // From now on its pid may be another's.
-            self.guard = None;
-        }
-        Ok(ended)
+        let ended = self.process.ended();
+        ended.map_err(|error| Failure::new("the node cannot be watched", error))
     }
 
     /// Ends it as a power cut would: SIGKILL, which no process can answer.
     pub(super) fn kill(&mut self) -> io::Result<ExitStatus> {
-        // First: once the child is waited for its pid may be another's.
-        self.guard = None;
-        self.child.kill()?;
-        self.child.wait()
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        // It may have ended already, which is all that is wanted.
-        let _ = self.kill();
-    }
-}
-
-/// A shell that kills the node when the demo is gone, however it went: nothing in the demo itself runs
-/// after a SIGKILL or when its terminal is closed.
-struct Guard {
-    shell: Child,
-    _held: Option<ChildStdin>,
-}
-
-impl Guard {
-    fn over(node: &Child) -> io::Result<Guard> {
-        let mut shell = Command::new("/bin/sh")
-            // Nothing is ever written: reading ends when the demo's end of the pipe is closed.
-            .args(["-c", "read -r _; kill -9 \"$0\"", &node.id().to_string()])
-            .env_clear()
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()?;
-        let _held = shell.stdin.take();
-        Ok(Guard { shell, _held })
-    }
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        // Before the pipe is closed, so that it cannot act any more.
-        let _ = self.shell.kill();
-        let _ = self.shell.wait();
+        self.process.kill()
     }
 }
 
