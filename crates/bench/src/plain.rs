@@ -21,33 +21,8 @@ const UPDATED: usize = 4_096;
 /// What a receiver looks like; nobody has its key.
 pub(crate) const RECEIVER: &str = "0x0707070707070707070707070707070707070707";
 
-const INSERT: &str = "
-WITH t AS (
-    INSERT INTO managed_tx (tx_id, lane_id, kind, request_id, payload, payload_hash, nonce, state, fencing_token)
-    SELECT tx_id, lane_id, 'managed', request_id, payload, payload_hash, nonce, 'ALLOCATED', 1
-      FROM unnest($1::bigint[], $2::uuid[], $3::text[], $4::bytea[], $5::bytea[], $6::bigint[])
-           AS i(lane_id, tx_id, request_id, payload, payload_hash, nonce)
-), e AS (
-    INSERT INTO tx_event (lane_id, lane_seq, tx_id, kind, to_state, node, fencing_token)
-    SELECT lane_id, nonce + 1, tx_id, 'accepted', 'ALLOCATED', 'bench', 1
-      FROM unnest($1::bigint[], $2::uuid[], $6::bigint[]) AS i(lane_id, tx_id, nonce)
-)
-INSERT INTO due_work (tx_id, lane_id, due_at)
-SELECT tx_id, lane_id, clock_timestamp() FROM unnest($1::bigint[], $2::uuid[]) AS i(lane_id, tx_id)";
-
-const UPDATE: &str = "
-WITH t AS (
-    UPDATE managed_tx m
-       SET state = 'TRACKING', sub_state = 'BROADCAST', tx_hash = i.tx_hash, fencing_token = 1,
-           version = m.version + 1, updated_at = clock_timestamp()
-      FROM unnest($2::uuid[], $4::bytea[]) AS i(tx_id, tx_hash)
-     WHERE m.tx_id = i.tx_id
-)
-INSERT INTO tx_event (lane_id, lane_seq, tx_id, kind, from_state, from_sub, to_state, to_sub, tx_hash,
-                      note, node, fencing_token)
-SELECT lane_id, lane_seq, tx_id, 'submitted', 'TRACKING', 'BROADCAST', 'TRACKING', 'BROADCAST', tx_hash,
-       'AMBIGUOUS', 'bench', 1
-  FROM unnest($1::bigint[], $2::uuid[], $3::bigint[], $4::bytea[]) AS i(lane_id, tx_id, lane_seq, tx_hash)";
+const INSERT: &str = include_str!("../sql/plain_insert.sql");
+const UPDATE: &str = include_str!("../sql/plain_update.sql");
 
 /// The same session settings as the store's writers.
 const SESSION: &str =

@@ -5,33 +5,8 @@ use anyhow::Result;
 use tokio_postgres::{Client, Statement};
 use uuid::Uuid;
 
-const INSERT: &str = "
-WITH t AS (
-    INSERT INTO managed_tx (tx_id, lane_id, kind, request_id, payload, payload_hash, nonce, state, fencing_token)
-    SELECT tx_id, lane_id, 'managed', request_id, payload, payload_hash, nonce, 'ALLOCATED', 1
-      FROM unnest($1::bigint[], $2::uuid[], $3::text[], $4::bytea[], $5::bytea[], $6::bigint[])
-           AS i(lane_id, tx_id, request_id, payload, payload_hash, nonce)
-), e AS (
-    INSERT INTO tx_event (lane_id, lane_seq, tx_id, kind, to_state, node, fencing_token)
-    SELECT lane_id, nonce + 1, tx_id, 'accepted', 'ALLOCATED', 'bench', 1
-      FROM unnest($1::bigint[], $2::uuid[], $6::bigint[]) AS i(lane_id, tx_id, nonce)
-)
-INSERT INTO due_work (tx_id, lane_id, due_at)
-SELECT tx_id, lane_id, clock_timestamp() FROM unnest($1::bigint[], $2::uuid[]) AS i(lane_id, tx_id)";
-
-const UPDATE: &str = "
-WITH t AS (
-    UPDATE managed_tx m
-       SET state = i.state, sub_state = i.sub_state, tx_hash = i.tx_hash, fencing_token = 1,
-           version = m.version + 1, updated_at = clock_timestamp()
-      FROM unnest($2::uuid[], $4::text[], $5::text[], $6::bytea[]) AS i(tx_id, state, sub_state, tx_hash)
-     WHERE m.tx_id = i.tx_id
-)
-INSERT INTO tx_event (lane_id, lane_seq, tx_id, kind, from_state, from_sub, to_state, to_sub, tx_hash,
-                      note, node, fencing_token)
-SELECT lane_id, lane_seq, tx_id, 'submitted', 'TRACKING', 'BROADCAST', 'TRACKING', 'BROADCAST', tx_hash,
-       'AMBIGUOUS', 'bench', 1
-  FROM unnest($1::bigint[], $2::uuid[], $3::bigint[], $6::bytea[]) AS i(lane_id, tx_id, lane_seq, tx_hash)";
+const INSERT: &str = include_str!("../../../bench/sql/plain_insert.sql");
+const UPDATE: &str = include_str!("../../../bench/sql/plain_update.sql");
 
 /// The same session settings as the store's writers.
 const SESSION: &str =
@@ -86,13 +61,8 @@ impl Plain {
         seqs: &[i64],
         hashes: &[Vec<u8>],
     ) -> Result<()> {
-        let states = vec!["TRACKING"; txs.len()];
-        let subs = vec!["BROADCAST"; txs.len()];
         self.client
-            .execute(
-                &self.update,
-                &[&lanes, &txs, &seqs, &states, &subs, &hashes],
-            )
+            .execute(&self.update, &[&lanes, &txs, &seqs, &hashes])
             .await?;
         Ok(())
     }
