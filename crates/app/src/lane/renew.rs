@@ -48,14 +48,14 @@ impl Node {
         self.leases.lose(held);
     }
 
-    /// Whether an endpoint of the chain has answered and still does. One that was never tried says nothing:
-    /// others would leave lanes to us that we can do nothing for.
-    /// Whether an endpoint of this chain answers us.
+    /// The same of a chain by its id.
     pub(crate) fn reaches_id(&self, chain: ChainId) -> bool {
         let mut known = self.chains.iter().filter(|known| known.id == chain);
         known.any(|known| self.reaches(known))
     }
 
+    /// Whether an endpoint of the chain has answered and still does. One that was never tried says nothing:
+    /// others would leave lanes to us that we can do nothing for.
     fn reaches(&self, chain: &ChainSettings) -> bool {
         let Some(port) = &self.chain else {
             return true;

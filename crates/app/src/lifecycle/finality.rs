@@ -91,12 +91,7 @@ impl Worker {
             held: ending.held,
             moves: vec![],
         });
-        if !waiting.takes(&ending) {
-            // The lane was read anew since: what was decided on before is void, and decided again where it holds.
-            *waiting = ending;
-            return;
-        }
-        waiting.moves.extend(ending.moves);
+        waiting.add(ending);
     }
 
     /// Sends what was decided in this turn to the completer.
@@ -313,6 +308,16 @@ impl Ending {
         self.held == other.held && !other.moves.iter().any(|(_, step)| has(step.tx))
     }
 
+    /// What was decided later. If it cannot go into one statement with this, the lane was read anew since: what was
+    /// decided on before is void, and decided again where it holds.
+    fn add(&mut self, later: Self) {
+        if self.takes(&later) {
+            self.moves.extend(later.moves);
+        } else {
+            *self = later;
+        }
+    }
+
     fn report(self, answer: Result<LaneMoved, Ungiven>) -> Report {
         Report::Ended {
             held: self.held,
@@ -362,5 +367,20 @@ mod tests {
         assert!(first.takes(&ending(1, 2)));
         assert!(!first.takes(&ending(1, 1)));
         assert!(!first.takes(&ending(2, 2)));
+    }
+
+    #[test]
+    fn what_was_decided_before_a_lane_was_read_anew_gives_way() {
+        let txs = |ending: &Ending| -> Vec<u128> {
+            let moves = ending.moves.iter();
+            moves.map(|(_, step)| step.tx.0.as_u128()).collect()
+        };
+        let mut waiting = ending(1, 1);
+        waiting.add(ending(1, 2));
+        assert_eq!(txs(&waiting), [1, 2]);
+        waiting.add(ending(1, 1));
+        assert_eq!(txs(&waiting), [1], "read anew under the same token");
+        waiting.add(ending(2, 3));
+        assert_eq!(txs(&waiting), [3], "read anew under another");
     }
 }

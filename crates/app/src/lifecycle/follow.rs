@@ -4,13 +4,15 @@
 //! pending. It decides nothing: workers write, behind the fence.
 
 pub(crate) mod board;
+mod decide;
+mod walk;
 pub(crate) mod window;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use fencepost_domain::B256;
-use fencepost_domain::finality::{Agreement, Heads, Rule, agreement};
+use fencepost_domain::finality::{Heads, Rule};
 use fencepost_domain::ids::{Height, LaneId, TxId};
 use fencepost_domain::state::Block;
 
@@ -19,14 +21,13 @@ use crate::node::Node;
 use crate::ports::{BlockBody, Chain, ChainUnavailable, Receipt, Source, Tip};
 use crate::settings::ChainSettings;
 use board::{Board, Hit, Whose};
-use window::{Joint, Window};
+use walk::Branch;
+use window::Window;
 
 /// The least number of blocks kept: reorgs of final blocks are looked for that deep.
 const KEEP_MIN: u64 = 256;
 /// How many blocks a new window grows downwards in one pass.
 const DEEPENED_MAX: usize = 64;
-/// How many heights are checked for finality in one pass; more wait for the next.
-const DECIDED_MAX: usize = 64;
 /// How many receipts that an endpoint owes us are remembered. What is beyond is found when it is
 /// asked for directly.
 const OWED_MAX: usize = 10_000;
@@ -204,54 +205,6 @@ impl Follower {
         }
     }
 
-    /// The blocks that are new, lowest first.
-    async fn branch(&mut self, tip: Tip) -> Result<Branch, ChainUnavailable> {
-        let source = tip.source;
-        let head = tip.head.clone();
-        // Newest first, while it grows downwards.
-        let mut branch = vec![tip.head];
-        loop {
-            let Some(lowest) = branch.last() else {
-                return Ok(Branch::Nothing);
-            };
-            let (from, to) = match self.window.joint(lowest) {
-                // An endpoint that is behind, or has nothing new.
-                Joint::Has => {
-                    branch.pop();
-                    branch.reverse();
-                    return Ok(if branch.is_empty() {
-                        Branch::Nothing
-                    } else {
-                        Branch::Linked(branch)
-                    });
-                }
-                Joint::Links => {
-                    branch.reverse();
-                    return Ok(Branch::Linked(branch));
-                }
-                Joint::Needs(from, to) => (from, to),
-                Joint::TooDeep => return Ok(Branch::Apart(head)),
-            };
-            let missing = to.get() - from.get() + 1;
-            let walked = u64::try_from(branch.len()).unwrap_or(u64::MAX);
-            let most = u64::try_from(self.node.settings.max_walk).unwrap_or(u64::MAX);
-            if walked.saturating_add(missing) > most {
-                return Ok(Branch::Apart(head));
-            }
-            let heights: Vec<Height> = (from.get()..=to.get())
-                .rev()
-                .filter_map(|n| Height::new(n).ok())
-                .collect();
-            let bodies = self
-                .chain
-                .blocks(self.settings.id, source, &heights)
-                .await?;
-            if !grow(&mut branch, bodies, &self.window) {
-                return Err(ChainUnavailable(TORN.into()));
-            }
-        }
-    }
-
     /// The chain has gone on too far to walk: from here on we follow it again, and what happened
     /// meanwhile is asked for transaction by transaction.
     fn apart(&mut self, head: &BlockBody) {
@@ -364,88 +317,8 @@ impl Follower {
         }
     }
 
-    /// Tells what is final: deep enough, and the same block for every endpoint that has one there.
-    async fn decide(&mut self, heads: Heads) -> Result<(), ChainUnavailable> {
-        let rule = self.settings.finality;
-        let linked = self.linked();
-        let is_deep = |height| rule.is_deep(height, heads) && linked(height);
-        let heights = self.board.undecided(is_deep, DECIDED_MAX);
-        if heights.is_empty() {
-            return Ok(());
-        }
-        let witnesses = self.chain.witnesses(self.settings.id, &heights).await?;
-        for (height, hashes) in heights.into_iter().zip(witnesses) {
-            for hit in self.board.untold_at(height) {
-                match agreement(hit.block.hash, hashes.iter().copied()) {
-                    Agreement::Agreed => {
-                        self.board.tell(&hit);
-                        self.tell(hit.whose, Sight::Final(hit.block));
-                    }
-                    Agreement::Unknown => {}
-                    Agreement::Disputed => self.disputed(&hit, &hashes),
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether as many blocks as the rule asks for are linked on top of a height, or stand above a window
-    /// that is as long: what is below it is deeper still.
-    fn linked(&self) -> impl Fn(Height) -> bool + use<> {
-        let base = self.window.base();
-        let length = match (self.window.head(), base) {
-            (Some(head), Some(base)) => head.number.get() - base.get(),
-            (Some(_) | None, _) => 0,
-        };
-        let needed = match self.settings.finality {
-            Rule::Confirmations(n) => n,
-            Rule::Safe | Rule::Finalized => 0,
-        };
-        move |height| base.is_some_and(|base| height >= base) || length >= needed
-    }
-
-    /// Someone has another block there. If all have, and our window does not say otherwise, ours is gone:
-    /// it was below the window, or was never part of it.
-    fn disputed(&mut self, hit: &Hit, hashes: &[Option<B256>]) {
-        let gone = hashes.iter().flatten().all(|hash| *hash != hit.block.hash);
-        if gone && self.window.at(hit.block.number) != Some(hit.block.hash) {
-            self.board.take(hit);
-            self.tell(hit.whose, Sight::Reorged(hit.block));
-            return;
-        }
-        self.node.meters.disputed();
-        let chain = self.settings.name.as_str();
-        tracing::error!(chain, height = %hit.block.number, tx_id = %hit.whose.tx, "endpoints disagree about a block that would be final: nothing in it is, until they agree");
-    }
-
     fn tell(&mut self, whose: Whose, sight: Sight) {
         let sights = self.sights.entry(whose.lane).or_default();
         sights.push((whose, sight));
     }
-}
-
-/// What is new of a chain.
-enum Branch {
-    Nothing,
-    /// Lowest first; it stands on our window.
-    Linked(Vec<BlockBody>),
-    /// It cannot be linked.
-    Apart(BlockBody),
-}
-
-/// Adds blocks below a branch, newest first, as far as they are needed. False if they do not fit.
-fn grow(branch: &mut Vec<BlockBody>, below: Vec<Option<BlockBody>>, window: &Window) -> bool {
-    for body in below {
-        let (Some(body), Some(above)) = (body, branch.last()) else {
-            return false;
-        };
-        if body.block.hash != above.parent {
-            return false;
-        }
-        if window.at(body.block.number) == Some(body.block.hash) {
-            return true;
-        }
-        branch.push(body);
-    }
-    true
 }
