@@ -1,12 +1,16 @@
 //! Blocks that are replaced: the status never claims more than the chain.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use fencepost_app::ports::{Record, Store};
+use async_trait::async_trait;
+use fencepost_app::ports::{Record, Store, StoreError, Watched, Watcher};
 use fencepost_devchain::{Fate, Order, Plan};
 use fencepost_domain::event;
 use fencepost_domain::finality::Rule;
 use fencepost_domain::ids::LaneSeq;
+use tokio::sync::Semaphore;
 
 use super::life::{Life, seconds};
 
@@ -208,6 +212,68 @@ async fn a_final_block_is_watched_after_the_last_leader_of_an_idle_lane_was_lost
     life.until_ended().await;
     life.check().await;
     life.check_feed().await;
+}
+
+/// Lets the end that waits be written just before what is unfinished is read.
+struct Between {
+    end: Semaphore,
+    armed: AtomicBool,
+}
+
+#[async_trait]
+impl Watcher for Between {
+    async fn before(&self, op: &'static str) -> Result<(), StoreError> {
+        if op == "complete" {
+            self.end.acquire().await.unwrap().forget();
+        }
+        if op == "unfinished" && self.armed.swap(false, Ordering::Relaxed) {
+            self.end.add_permits(1_000);
+            // Virtual: the completer has all the time that it wants.
+            seconds(1).await;
+        }
+        Ok(())
+    }
+
+    async fn after(&self, _: &'static str, _: Duration) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// It ends between the two reads of a lane that is read anew: it is in one of them.
+#[tokio::test(start_paused = true)]
+async fn an_end_that_is_written_while_its_lane_is_read_anew_is_watched() {
+    let mut life = Life::new(1, 1).await;
+    life.world.main.finality = Rule::Confirmations(3);
+    life.world.settings.max_walk = 4;
+    let between = Arc::new(Between {
+        end: Semaphore::new(0),
+        armed: AtomicBool::new(false),
+    });
+    let sound = Arc::clone(&life.world.store) as Arc<dyn Store>;
+    let watcher = Arc::clone(&between) as Arc<dyn Watcher>;
+    life.world.seen = Some(Arc::new(Watched::new(sound, watcher)));
+    life.rest();
+    life.mine(1);
+    let node = life.world.node("a").await;
+    let rows = life.send(&node, life.lanes[0], 1).await;
+    life.until_state(&rows[0], "TRACKING/BROADCAST").await;
+    life.mine(1);
+    life.until_state(&rows[0], "TRACKING/MINED").await;
+    life.mine(3);
+    seconds(3).await;
+    assert_eq!(
+        life.words(&rows[0]).await,
+        "TRACKING/MINED",
+        "its end waits"
+    );
+    // More blocks than are walked: the lane is read anew.
+    between.armed.store(true, Ordering::Relaxed);
+    life.mine(10);
+    life.until_state(&rows[0], "CONFIRMED").await;
+    assert!(!between.armed.load(Ordering::Relaxed));
+    seconds(5).await;
+    life.chain.lock().reorg(&plan(14, Fate::Drop)).unwrap();
+    life.until_state(&rows[0], "STUCK/REORG_AFTER_FINAL").await;
 }
 
 /// Every block on top is told when asked for, and a fork begins a new list.
