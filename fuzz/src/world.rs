@@ -31,7 +31,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 use tower::ServiceExt;
 
-use crate::chain::Counting;
+use crate::counting::{Counting, Says};
 use crate::reply::Reply;
 
 /// The signer that sends.
@@ -201,7 +201,7 @@ impl Served {
             settings,
             directory: directory.expect("two signers on one chain"),
             store: Arc::clone(&store) as Arc<dyn Store>,
-            chain: Some(Arc::new(Counting)),
+            chain: Some(Counting::that(Says::Counts(0, 0))),
             signer: None,
             policy: Arc::new(Noop),
             peers: Arc::new(Alone),
