@@ -1,8 +1,8 @@
 //! The port, method by method: check the input, then run one operation.
 
-use async_trait::async_trait;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use fencepost_app::ports::{
     Acquired, Act, Acts, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, CursorMove,
     CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Key, LaneBatch, LaneCreated,

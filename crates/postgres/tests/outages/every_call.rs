@@ -1,8 +1,8 @@
 //! Every method of the port, with something to say that a sound store would take.
 
-use anyhow::Result;
 use std::time::Duration;
 
+use anyhow::Result;
 use fencepost_app::ports::{
     Action, Acts, Audit, Bid, CursorMove, Decided, Held, Holder, Key, LaneBatch, LaneMoves,
     LanePromotion, NewRemedy, NewTx, PageQuery, PauseChange, RemedyId, Settle, SettleAct, Store,
