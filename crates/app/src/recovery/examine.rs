@@ -11,6 +11,7 @@ use jiff::Timestamp;
 
 use crate::causes::Causes;
 use crate::directory::Seat;
+use crate::lane::entry::Entry;
 use crate::lane::report::Report;
 use crate::lane::track::Track;
 use crate::lane::worker::Worker;
@@ -171,9 +172,10 @@ fn is_due(track: &mut Track, usual: Duration, now: Duration) -> bool {
     if track.suspect {
         return ago.is_none_or(|ago| ago >= SOON);
     }
-    // Of one whose nonce is said to be used the follower is told where, once that is known.
+    // Of one whose nonce is said to be used the follower is told where, once that is sure.
     let mut unmined = track.unmined();
-    if unmined.any(|(_, entry)| entry.stuck() == Some(Why::NonceTaken) && entry.taken.is_none()) {
+    let told = |entry: &Entry| entry.stuck() == Some(Why::NonceTaken);
+    if unmined.any(|(_, entry)| told(entry) && !entry.is_told_taken()) {
         return ago.is_none_or(|ago| ago >= SOON);
     }
     drop(unmined);

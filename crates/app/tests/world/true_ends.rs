@@ -2,6 +2,7 @@
 //! the chain takes it back.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
 use fencepost_app::ports::{
@@ -84,6 +85,7 @@ async fn a_leader_that_comes_late_still_ends_a_taken_nonce() {
     life.world.main.finality = Rule::Confirmations(200);
     let node = life.world.node("a").await;
     let head = with_taken_head(&life, &node).await;
+    life.fault(0, Fault::new(FaultKind::Pruned(128)));
     seconds(140).await;
     assert_eq!(life.words(&head).await, "STUCK/NONCE_TAKEN");
     node.kill();
@@ -91,6 +93,25 @@ async fn a_leader_that_comes_late_still_ends_a_taken_nonce() {
     seconds(60).await;
     life.until_state(&head, "FAILED_FINAL/NONCE_TAKEN").await;
     life.check_feed().await;
+}
+
+/// Goal: the same where one question to the chain is not answered, whichever it is: also the one between the
+/// new leader's two sights of what has used the nonce.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_gets_no_answer_between_two_looks_still_ends_a_taken_nonce() {
+    for unanswered in 3..=6 {
+        let mut life = Life::careful(1).await;
+        life.world.main.finality = Rule::Confirmations(60);
+        let poor = Arc::new(Poor::new(&life, Consumers::Unanswered(unanswered)));
+        life.world.chain = Some(Arc::clone(&poor) as Arc<dyn Chain>);
+        let node = life.world.node("a").await;
+        let head = with_taken_head(&life, &node).await;
+        assert_eq!(poor.asked.load(Ordering::Relaxed), 2, "two sights");
+        node.kill();
+        let _next = life.world.node("b").await;
+        life.until_state(&head, "FAILED_FINAL/NONCE_TAKEN").await;
+        life.check_feed().await;
+    }
 }
 
 /// Goal: what the store did not take when it was told is told again, and then its end.
@@ -172,8 +193,7 @@ async fn behind_a_taken_nonce_the_real_head_is_told_as_stuck() {
 #[tokio::test(start_paused = true)]
 async fn a_nonce_that_was_used_by_nobody_knows_whom_is_not_taken() {
     let mut life = Life::careful(1).await;
-    let real = life.world.chain.clone().unwrap();
-    life.world.chain = Some(Arc::new(Mute(real)));
+    life.world.chain = Some(Arc::new(Poor::new(&life, Consumers::Nameless)));
     for method in ["eth_getTransactionReceipt", "eth_getBlockReceipts"] {
         life.fault(0, Fault::new(FaultKind::Null).on(method));
     }
@@ -194,8 +214,7 @@ async fn a_nonce_that_was_used_by_nobody_knows_whom_is_not_taken() {
 #[tokio::test(start_paused = true)]
 async fn a_lent_nonce_ends_although_its_block_was_final_before_anybody_could_say_whose_it_is() {
     let mut life = Life::careful(1).await;
-    let real = life.world.chain.clone().unwrap();
-    life.world.chain = Some(Arc::new(Mute(real)));
+    life.world.chain = Some(Arc::new(Poor::new(&life, Consumers::Nameless)));
     let node = life.world.node("a").await;
     let lane = life.lanes[0];
     let lent = lend(&node, lane, 60).await;
@@ -205,21 +224,42 @@ async fn a_lent_nonce_ends_although_its_block_was_final_before_anybody_could_say
     life.check_feed().await;
 }
 
-/// An endpoint that cannot say who has used a nonce, only where, and is slow to say whose a hash is.
-struct Mute(Arc<dyn Chain>);
+/// What an endpoint says of who has used a nonce.
+enum Consumers {
+    /// Only where that was. And it is slow to say whose a hash is.
+    Nameless,
+    /// All, but for one question: that of this number gets no answer.
+    Unanswered(u32),
+}
+
+struct Poor {
+    real: Arc<dyn Chain>,
+    consumers: Consumers,
+    asked: AtomicU32,
+}
+
+impl Poor {
+    fn new(life: &Life, consumers: Consumers) -> Self {
+        Self {
+            real: life.world.chain.clone().unwrap(),
+            consumers,
+            asked: AtomicU32::new(0),
+        }
+    }
+}
 
 #[async_trait]
-impl Chain for Mute {
+impl Chain for Poor {
     fn health(&self) -> Vec<ChainHealth> {
-        self.0.health()
+        self.real.health()
     }
 
     fn is_usable(&self, chain: ChainId) -> bool {
-        self.0.is_usable(chain)
+        self.real.is_usable(chain)
     }
 
     async fn count(&self, lane: Lane, mode: CountMode) -> Result<ChainCount, ChainUnavailable> {
-        self.0.count(lane, mode).await
+        self.real.count(lane, mode).await
     }
 
     async fn consumer(
@@ -227,8 +267,15 @@ impl Chain for Mute {
         lane: Lane,
         nonce: Nonce,
     ) -> Result<Option<Consumer>, ChainUnavailable> {
-        let by = self.0.consumer(lane, nonce).await?;
-        Ok(by.map(|by| Consumer { hash: None, ..by }))
+        let asked = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+        let by = self.real.consumer(lane, nonce).await?;
+        match self.consumers {
+            Consumers::Nameless => Ok(by.map(|by| Consumer { hash: None, ..by })),
+            Consumers::Unanswered(number) if number == asked => {
+                Err(ChainUnavailable("no answer".into()))
+            }
+            Consumers::Unanswered(_) => Ok(by),
+        }
     }
 
     async fn is_of(
@@ -238,27 +285,27 @@ impl Chain for Mute {
         hash: B256,
     ) -> Result<Option<bool>, ChainUnavailable> {
         seconds(30).await;
-        self.0.is_of(lane, nonce, hash).await
+        self.real.is_of(lane, nonce, hash).await
     }
 
     async fn balance(&self, lane: Lane) -> Result<U256, ChainUnavailable> {
-        self.0.balance(lane).await
+        self.real.balance(lane).await
     }
 
     async fn quote(&self, chain: ChainId) -> Result<Quote, ChainUnavailable> {
-        self.0.quote(chain).await
+        self.real.quote(chain).await
     }
 
     async fn estimate(&self, lane: Lane, payload: &Payload) -> Result<Estimate, ChainUnavailable> {
-        self.0.estimate(lane, payload).await
+        self.real.estimate(lane, payload).await
     }
 
     async fn send(&self, chain: ChainId, raws: &[Bytes]) -> Vec<Reply> {
-        self.0.send(chain, raws).await
+        self.real.send(chain, raws).await
     }
 
     async fn tip(&self, chain: ChainId) -> Result<Tip, ChainUnavailable> {
-        self.0.tip(chain).await
+        self.real.tip(chain).await
     }
 
     async fn blocks(
@@ -267,7 +314,7 @@ impl Chain for Mute {
         source: Source,
         heights: &[Height],
     ) -> Result<Vec<Option<BlockBody>>, ChainUnavailable> {
-        self.0.blocks(chain, source, heights).await
+        self.real.blocks(chain, source, heights).await
     }
 
     async fn receipts_in(
@@ -277,7 +324,7 @@ impl Chain for Mute {
         block: Block,
         hashes: &[B256],
     ) -> Result<Vec<Option<Receipt>>, ChainUnavailable> {
-        self.0.receipts_in(chain, source, block, hashes).await
+        self.real.receipts_in(chain, source, block, hashes).await
     }
 
     async fn receipts(
@@ -285,7 +332,7 @@ impl Chain for Mute {
         chain: ChainId,
         hashes: &[B256],
     ) -> Result<Vec<Option<Receipt>>, ChainUnavailable> {
-        self.0.receipts(chain, hashes).await
+        self.real.receipts(chain, hashes).await
     }
 
     async fn witnesses(
@@ -293,6 +340,6 @@ impl Chain for Mute {
         chain: ChainId,
         heights: &[Height],
     ) -> Result<Vec<Vec<Option<B256>>>, ChainUnavailable> {
-        self.0.witnesses(chain, heights).await
+        self.real.witnesses(chain, heights).await
     }
 }
