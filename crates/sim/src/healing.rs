@@ -1,6 +1,5 @@
 //! The end: nothing goes wrong any more, and then everything that was accepted comes to its true end.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,12 +8,12 @@ use fencepost_app::ports::{
     Action, Audit, Body, NewTx, PauseChange, Record, Settle, SettleAct, Store,
 };
 use fencepost_devchain::{EndpointId, View};
-use fencepost_domain::ids::{Lane, LaneId, Nonce};
+use fencepost_domain::ids::{Lane, Nonce};
 use fencepost_domain::request::{Draft, Payload};
 use fencepost_domain::state::{State, Why};
 use tokio::time::{Instant, sleep};
 
-use crate::checks::{Checker, PAYEE};
+use crate::checks::PAYEE;
 use crate::endure::{TOO_DEAR_GWEI, endure};
 use crate::rng::Rng;
 use crate::run::name;
@@ -26,15 +25,12 @@ use crate::world::World;
 const PATIENCE: Duration = Duration::from_mins(5);
 /// How often it is looked whether all has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How far back whoever used a nonce is looked for, with room for the blocks that come until somebody looks.
-const CONSUMER_DEPTH: u64 = 60;
 /// After how many looks whoever heals helps where a person would have to.
 const HELP_EVERY: u32 = 6;
 
 /// Heals the world and waits for its end.
 pub(crate) async fn heal(world: &Arc<World>) {
     world.heal();
-    let height = world.checker().mirror.height();
     world.note("world", "is healed");
     let dear = world.profile.dear_end;
     calm_chain(world, if dear { TOO_DEAR_GWEI } else { 1 });
@@ -52,25 +48,24 @@ pub(crate) async fn heal(world: &Arc<World>) {
     }
     calm_chain(world, 1);
     let mut luck = world.rng("healing");
-    if !settle(world, height, &mut luck).await {
+    if !settle(world, &mut luck).await {
         return;
     }
     // A reorg below a final block is looked for in lanes that are led: so each is used once more.
     wake(world, &mut luck).await;
-    if settle(world, height, &mut luck).await {
+    if settle(world, &mut luck).await {
         verdict::check(world).await;
     }
 }
 
-/// Waits until all has ended as it is on the chain; says whether it has. `height` is what the chain had when
-/// it was healed.
-async fn settle(world: &Arc<World>, height: u64, luck: &mut Rng) -> bool {
+/// Waits until all has ended as it is on the chain; says whether it has.
+async fn settle(world: &Arc<World>, luck: &mut Rng) -> bool {
     let began = Instant::now();
     let mut looks = 0_u32;
     loop {
         sleep(LOOK_EVERY).await;
         looks += 1;
-        let open = unfinished(world, height);
+        let open = unfinished(world);
         let untrue = if open.is_empty() {
             verdict::untrue(world)
         } else {
@@ -123,37 +118,11 @@ async fn resume_lanes(world: &World) {
     }
 }
 
-/// What has not ended, and could.
-fn unfinished(world: &World, height: u64) -> Vec<Record> {
+/// What has not ended.
+fn unfinished(world: &World) -> Vec<Record> {
     let checker = world.checker();
-    let open = || checker.rows.values().filter(|row| !row.state.is_final());
-    // With a window, all that come later wait behind such a one, and are told as nothing.
-    let mut held_up: BTreeMap<LaneId, Nonce> = BTreeMap::new();
-    for row in open().filter(|row| is_taken_long_ago(&checker, row, height)) {
-        let nonce = row.state.nonce().unwrap_or_default();
-        let first = held_up.entry(row.lane_id).or_insert(nonce);
-        *first = nonce.min(*first);
-    }
-    let waits = |row: &Record| {
-        let first = held_up.get(&row.lane_id);
-        first.is_some_and(|first| row.state.nonce().is_none_or(|nonce| nonce >= *first))
-    };
-    open().filter(|row| !waits(row)).cloned().collect()
-}
-
-/// A documented limit: what has used a nonce is looked for in the newest 120 blocks. If nobody could look
-/// for that long, whose nonce was taken stays STUCK/NO_RECEIPT, which is true. Since all was healed everybody can.
-fn is_taken_long_ago(checker: &Checker, row: &Record, height: u64) -> bool {
-    let State::Stuck(stuck) = &row.state else {
-        return false;
-    };
-    let by = checker.mirror.user(row.lane.signer, stuck.nonce.get());
-    let foreign = by.is_some_and(|(hash, depth)| {
-        let own = checker.known(&hash).is_some_and(|known| known.tx == row.tx);
-        let number = checker.mirror.height() - depth;
-        !own && number + CONSUMER_DEPTH < height
-    });
-    stuck.why == Why::NoReceipt && foreign
+    let open = checker.rows.values().filter(|row| !row.state.is_final());
+    open.cloned().collect()
 }
 
 /// What a person would have to do: fill gaps, end holds, and speak for holders that do not.

@@ -17,10 +17,10 @@ use crate::endpoints::{Endpoints, Unasked};
 use crate::meters::Purpose;
 use crate::rpc::{Answer, Call, Fault, quoted, value};
 
-/// How many blocks are looked back. A node that prunes has the states of its newest 128 blocks, and
-/// some of them pass while we ask: a deeper look would fail at most nodes, a shorter one would miss
-/// what was mined while ours was away. Seven halvings are enough for it.
-const DEPTH: u64 = 120;
+/// How many blocks are looked back, further as long as the nonce was used there already. A node that prunes has
+/// the states of its newest 128 blocks, and some of them pass while we ask: a deeper look fails there, and nobody
+/// asks for one unless what used the nonce is that old. Twenty questions are enough for all of it.
+const DEPTHS: [u64; 4] = [120, 960, 7_680, 61_440];
 
 impl Endpoints {
     pub(crate) async fn consumer(
@@ -74,12 +74,13 @@ impl Search {
     async fn height(&self) -> Result<Option<u64>, Fault> {
         let head = value::u64(&self.ask(Call::new("eth_blockNumber", &[])).await?);
         let head = head.ok_or(Fault::Garbled("no block number"));
-        let mut high = head.inspect_err(|fault| self.endpoint.fails(fault))?;
-        if !self.is_past(&self.ask(self.count(high)).await?)? {
+        let head = head.inspect_err(|fault| self.endpoint.fails(fault))?;
+        if !self.is_past(&self.ask(self.count(head)).await?)? {
             return Ok(None);
         }
-        let mut low = high.saturating_sub(DEPTH);
-        let mut is_certain = false;
+        let Some((mut low, mut high, mut is_certain)) = self.range(head).await? else {
+            return Ok(None);
+        };
         while low < high {
             let middle = low + (high - low) / 2;
             match self.is_past_there(self.ask(self.count(middle)).await)? {
@@ -89,6 +90,22 @@ impl Search {
             }
         }
         Ok(is_certain.then_some(high))
+    }
+
+    /// Where to search: from one block above the highest that was asked for and is not known to have used it,
+    /// and whether it is known not to have; up to the lowest that has. None if that is too long ago.
+    async fn range(&self, head: u64) -> Result<Option<(u64, u64, bool)>, Fault> {
+        let mut high = head;
+        for depth in DEPTHS {
+            let there = head.saturating_sub(depth);
+            match self.is_past_there(self.ask(self.count(there)).await)? {
+                Some(true) if there == 0 => return Ok(None),
+                Some(true) => high = there,
+                Some(false) => return Ok(Some((there + 1, high, true))),
+                None => return Ok(Some((there + 1, high, false))),
+            }
+        }
+        Ok(None)
     }
 
     /// Whether the count is above the nonce after a block; none where the endpoint cannot tell. It has

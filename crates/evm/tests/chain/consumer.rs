@@ -14,14 +14,16 @@ use serde_json::{Value, json};
 use super::script::{Node, Said, Wire, block, block_hash, chain, chains, height, states};
 
 const HEAD: u64 = 1_000;
-/// The lowest block that is looked at.
+/// The lowest block that every endpoint is thought to have the state of.
 const LOWEST: u64 = 880;
 const NONCE: u64 = 5;
 const SIGNER: Address = Address::repeat_byte(9);
 const COUNT: &str = "eth_getTransactionCount";
 const BLOCK: &str = "eth_getBlockByNumber";
 /// However it goes, an endpoint is not asked more often.
-const REQUESTS_MAX: usize = 12;
+const REQUESTS_MAX: usize = 13;
+/// Nor for one that was used long ago.
+const DEEP_MAX: usize = 24;
 
 fn number(params: &Value, place: usize) -> u64 {
     let hex = params[place].as_str().unwrap().strip_prefix("0x").unwrap();
@@ -113,8 +115,32 @@ async fn a_nonce_that_is_not_used_or_was_long_ago_has_no_consumer() {
     let unused = node(HEAD + 1);
     assert_eq!(ask_only(&unused).await, None);
     assert_eq!(unused.requests()[1..], ["eth_blockNumber", COUNT]);
-    for at in [LOWEST, LOWEST - 1, 0] {
-        assert_eq!(ask_only(&node(at)).await, None, "{at}");
+    assert_eq!(ask_only(&node(0)).await, None);
+    let (head, most) = (100_000, 61_440);
+    for at in [head - most, head - most - 1, 1, 0] {
+        let node = Node::new();
+        using(&node, head, at, used());
+        assert_eq!(ask_only(&node).await, None, "{at}");
+    }
+}
+
+/// An endpoint that has old states is asked for them.
+#[tokio::test(start_paused = true)]
+async fn a_nonce_that_was_used_before_others_prune_is_found_too() {
+    for (head, ages) in [
+        (1_000, vec![119, 120, 121, 998, 999]),
+        (
+            100_000,
+            vec![959, 960, 961, 7_679, 7_680, 7_681, 61_438, 61_439],
+        ),
+    ] {
+        for at in ages.into_iter().map(|age| head - age) {
+            let node = Node::new();
+            using(&node, head, at, used());
+            assert_eq!(ask_only(&node).await, found(at, Some(used_hash())), "{at}");
+            let requests = node.requests();
+            assert!(requests.len() <= 1 + DEEP_MAX, "{at}: {requests:?}");
+        }
     }
 }
 

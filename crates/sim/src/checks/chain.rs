@@ -122,25 +122,6 @@ impl Mirror {
             .collect()
     }
 
-    /// How many blocks count.
-    pub(crate) fn height(&self) -> u64 {
-        u64::try_from(self.canon.len()).expect("it is in memory")
-    }
-
-    /// What uses a nonce on the canonical chain, and how many blocks are on top of it.
-    pub(crate) fn user(&self, signer: Address, nonce: u64) -> Option<(B256, u64)> {
-        let deepest = self.canon.iter().rev().zip(0_u64..);
-        let mut uses = deepest.flat_map(|(block, depth)| {
-            let is_it = move |mined: &&Mined| mined.tx.sender == signer && mined.tx.nonce == nonce;
-            block
-                .txs
-                .iter()
-                .filter(is_it)
-                .map(move |mined| (mined.tx.hash, depth))
-        });
-        uses.next()
-    }
-
     fn counts(&self, block: &Block) -> bool {
         let at = usize::try_from(block.number() - 1).expect("it is in memory");
         self.canon
