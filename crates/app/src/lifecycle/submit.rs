@@ -181,12 +181,18 @@ impl Worker {
                 .map(|(first, _)| first)
                 == Some(nonce)
         });
-        let stuck = match reply.why {
-            Some(Rejection::Invalid) if outcome == Outcome::Refused => Some(Why::Refused),
-            Some(Rejection::NoFunds) if outcome == Outcome::Refused && first_refused => {
+        let track = self.tracks.get(&lane);
+        let was = track.and_then(|track| track.get(nonce)?.stuck());
+        let stuck = match (reply.why, was) {
+            (Some(Rejection::Invalid), _) if outcome == Outcome::Refused => Some(Why::Refused),
+            (Some(Rejection::NoFunds), _) if outcome == Outcome::Refused && first_refused => {
                 Some(Why::NoFunds)
             }
-            Some(_) | None => None,
+            // Whoever says that its nonce is used has not looked at its price.
+            (Some(Rejection::NonceTooLow), Some(Why::Refused | Why::NoFunds)) => {
+                Some(Why::NoReceipt)
+            }
+            (Some(_) | None, _) => None,
         };
         if outcome == Outcome::Refused && Mutant::GiveBackAfterSigning.is_on() {
             let _ = self

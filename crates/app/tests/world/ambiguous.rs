@@ -1,6 +1,6 @@
 //! Sends of which nobody can say what became of them: no second nonce, no false failure, and an end.
 
-use fencepost_devchain::{EndpointId, FaultKind, Rejection, When};
+use fencepost_devchain::{EndpointId, Fault, FaultKind, Rejection, When};
 
 use super::life::{Life, on_send, seconds};
 
@@ -134,6 +134,26 @@ async fn without_funds_the_lane_waits_with_the_same_bytes() {
     for row in life.world.rows(lane).await {
         assert_eq!((row.state.name().word(), row.attempts), ("CONFIRMED", 1));
     }
+}
+
+/// Every node says that the signer cannot pay, and then that the nonce is used: the reason is not that of before.
+/// What has used it cannot be told, as the states of that block are gone.
+#[tokio::test(start_paused = true)]
+async fn a_nonce_that_is_used_does_not_wait_for_funds() {
+    let life = Life::new(1, 1).await;
+    let node = life.world.node("a").await;
+    let lane = life.lanes[0];
+    let (kind, when) = (Rejection::NoFunds, When::Before);
+    life.fault(0, on_send(FaultKind::Refuse { kind, when }));
+    let rows = life.send(&node, lane, 1).await;
+    life.until_state(&rows[0], "STUCK/NO_FUNDS").await;
+    life.heal();
+    life.fault(0, Fault::new(FaultKind::Pruned(0)));
+    life.foreign(lane, 0).await;
+    life.until_state(&rows[0], "STUCK/NO_RECEIPT").await;
+    life.heal();
+    life.until_state(&rows[0], "FAILED_FINAL/NONCE_TAKEN").await;
+    life.check_feed().await;
 }
 
 /// No node will ever take these bytes: that is told, and a person must act; nothing is given back.
