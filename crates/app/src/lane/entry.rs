@@ -114,7 +114,11 @@ impl Entry {
             since,
             unsigned_for: None,
             taken: None,
-            vouch: Vouch::Unasked,
+            // In a block it was written only after the chain had vouched.
+            vouch: match record.state.inclusion() {
+                Some(at) if at.by == attempt::Kind::External => Vouch::Given,
+                Some(_) | None => Vouch::Unasked,
+            },
             consulted_until: Duration::ZERO,
             tx: record.tx,
             version: record.version,

@@ -102,7 +102,7 @@ async fn a_leader_that_gets_no_answer_between_two_looks_still_ends_a_taken_nonce
     for unanswered in 3..=6 {
         let mut life = Life::careful(1).await;
         life.world.main.finality = Rule::Confirmations(60);
-        let poor = Arc::new(Poor::new(&life, Consumers::Unanswered(unanswered)));
+        let poor = Arc::new(Poor::new(&life, Lacks::Answer(unanswered)));
         life.world.chain = Some(Arc::clone(&poor) as Arc<dyn Chain>);
         let node = life.world.node("a").await;
         let head = with_taken_head(&life, &node).await;
@@ -193,7 +193,7 @@ async fn behind_a_taken_nonce_the_real_head_is_told_as_stuck() {
 #[tokio::test(start_paused = true)]
 async fn a_nonce_that_was_used_by_nobody_knows_whom_is_not_taken() {
     let mut life = Life::careful(1).await;
-    life.world.chain = Some(Arc::new(Poor::new(&life, Consumers::Nameless)));
+    life.world.chain = Some(Arc::new(Poor::new(&life, Lacks::Names)));
     for method in ["eth_getTransactionReceipt", "eth_getBlockReceipts"] {
         life.fault(0, Fault::new(FaultKind::Null).on(method));
     }
@@ -214,7 +214,7 @@ async fn a_nonce_that_was_used_by_nobody_knows_whom_is_not_taken() {
 #[tokio::test(start_paused = true)]
 async fn a_lent_nonce_ends_although_its_block_was_final_before_anybody_could_say_whose_it_is() {
     let mut life = Life::careful(1).await;
-    life.world.chain = Some(Arc::new(Poor::new(&life, Consumers::Nameless)));
+    life.world.chain = Some(Arc::new(Poor::new(&life, Lacks::Names)));
     let node = life.world.node("a").await;
     let lane = life.lanes[0];
     let lent = lend(&node, lane, 60).await;
@@ -224,25 +224,53 @@ async fn a_lent_nonce_ends_although_its_block_was_final_before_anybody_could_say
     life.check_feed().await;
 }
 
-/// What an endpoint says of who has used a nonce.
-enum Consumers {
-    /// Only where that was. And it is slow to say whose a hash is.
-    Nameless,
-    /// All, but for one question: that of this number gets no answer.
-    Unanswered(u32),
+/// The chain has said whose a hash is, and that is stored with its block. A new leader does not ask again when it
+/// is in another one: nobody might answer.
+#[tokio::test(start_paused = true)]
+async fn whose_a_hash_is_need_not_be_asked_again_after_a_change_of_leaders() {
+    let mut life = Life::careful(1).await;
+    life.world.main.finality = Rule::Confirmations(20);
+    life.world.chain = Some(Arc::new(Poor::new(&life, Lacks::SecondWord)));
+    let node = life.world.node("a").await;
+    let lane = life.lanes[0];
+    let lent = lend(&node, lane, 600).await;
+    let hash = life.foreign(lane, 0).await;
+    submitted(&node, lane, &lent, hash).await;
+    life.until_state(&lent, "SUBMITTED/MINED").await;
+    node.kill();
+    let plan = Plan {
+        depth: 1,
+        extra: 1,
+        txs: Fate::Later(1),
+        ..Plan::default()
+    };
+    life.chain.lock().reorg(&plan).unwrap();
+    let _next = life.world.node("b").await;
+    life.until_state(&lent, "USED").await;
+    life.check_feed().await;
+}
+
+/// What an endpoint does not say.
+enum Lacks {
+    /// Who has used a nonce, only where. And it is slow to say whose a hash is.
+    Names,
+    /// Who has used a nonce when that is asked for the so-manieth time.
+    Answer(u32),
+    /// Whose a hash is, but for the first time.
+    SecondWord,
 }
 
 struct Poor {
     real: Arc<dyn Chain>,
-    consumers: Consumers,
+    lacks: Lacks,
     asked: AtomicU32,
 }
 
 impl Poor {
-    fn new(life: &Life, consumers: Consumers) -> Self {
+    fn new(life: &Life, lacks: Lacks) -> Self {
         Self {
             real: life.world.chain.clone().unwrap(),
-            consumers,
+            lacks,
             asked: AtomicU32::new(0),
         }
     }
@@ -269,12 +297,10 @@ impl Chain for Poor {
     ) -> Result<Option<Consumer>, ChainUnavailable> {
         let asked = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
         let by = self.real.consumer(lane, nonce).await?;
-        match self.consumers {
-            Consumers::Nameless => Ok(by.map(|by| Consumer { hash: None, ..by })),
-            Consumers::Unanswered(number) if number == asked => {
-                Err(ChainUnavailable("no answer".into()))
-            }
-            Consumers::Unanswered(_) => Ok(by),
+        match self.lacks {
+            Lacks::Names => Ok(by.map(|by| Consumer { hash: None, ..by })),
+            Lacks::Answer(number) if number == asked => Err(ChainUnavailable("no answer".into())),
+            Lacks::Answer(_) | Lacks::SecondWord => Ok(by),
         }
     }
 
@@ -284,7 +310,13 @@ impl Chain for Poor {
         nonce: Nonce,
         hash: B256,
     ) -> Result<Option<bool>, ChainUnavailable> {
-        seconds(30).await;
+        match self.lacks {
+            Lacks::Names => seconds(30).await,
+            Lacks::SecondWord if self.asked.fetch_add(1, Ordering::Relaxed) > 0 => {
+                return Err(ChainUnavailable("no answer".into()));
+            }
+            Lacks::Answer(_) | Lacks::SecondWord => {}
+        }
         self.real.is_of(lane, nonce, hash).await
     }
 
