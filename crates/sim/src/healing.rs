@@ -154,7 +154,9 @@ async fn help(world: &Arc<World>, open: &[Record], luck: &mut Rng) {
                 lock: terms.lock,
                 act: SettleAct::Recycle,
             };
-            if !is_used {
+            if is_used {
+                fill_below(world, row.lane, lent.nonce, luck).await;
+            } else {
                 drop(member.node.settle_loan(row.lane, &call).await);
             }
         }
