@@ -138,8 +138,9 @@ impl<'a> Auditor<'a> {
                 self.world.saw(Rare::CursorRaised);
                 self.world.checker().follow(*lane);
             }
-            CursorMove::Forget { held, .. } => {
+            CursorMove::Forget { held, below, .. } => {
                 self.fence(*held, *moved == CursorMoved::Fenced).await;
+                self.world.checker().forget_free(*lane, *below);
             }
             CursorMove::Lower { .. } => {
                 if let CursorMoved::Now { from, to } = moved

@@ -33,6 +33,8 @@ struct LaneFacts {
     followed: bool,
     /// Nonces that were given back at some time.
     freed: BTreeSet<u64>,
+    /// Those of them that the chain was said to have used.
+    forgotten: BTreeSet<u64>,
 }
 
 /// What is known of stored bytes.
@@ -75,6 +77,7 @@ impl Checker {
             kept_at: None,
             followed: false,
             freed: BTreeSet::new(),
+            forgotten: BTreeSet::new(),
         };
         Self {
             lanes: ids.iter().map(|id| (*id, facts.clone())).collect(),
@@ -105,9 +108,16 @@ impl Checker {
         self.lane(lane).followed = true;
     }
 
-    /// Whether that ever happened.
-    pub(crate) fn followed(&self, lane: LaneId) -> bool {
-        self.lanes[&lane].followed
+    /// All endpoints say that the chain has used nonces below this: those that were given back are nobody's.
+    pub(crate) fn forget_free(&mut self, lane: LaneId, below: Nonce) {
+        let facts = self.lane(lane);
+        facts.forgotten.extend(facts.freed.range(..below.get()));
+    }
+
+    /// Whether a nonce may be nobody's because of what the chain was said to be.
+    pub(crate) fn followed(&self, lane: LaneId, nonce: u64) -> bool {
+        let facts = &self.lanes[&lane];
+        facts.followed || facts.forgotten.contains(&nonce)
     }
 
     pub(crate) fn open_remedy(&mut self, tx: TxId) {

@@ -143,8 +143,8 @@ fn on_chain(world: &World, rows: &[Record]) {
     }
 }
 
-/// Each nonce below the cursor is used on the chain, held, or free; where a cursor followed the chain it may
-/// also be nobody's.
+/// Each nonce below the cursor is used on the chain, held, or free; where a cursor followed the chain, or
+/// free ones were forgotten for it, they may also be nobody's.
 async fn nonces(world: &World, rows: &[Record]) {
     let views = world
         .store
@@ -164,8 +164,8 @@ async fn nonces(world: &World, rows: &[Record]) {
             let is_used = |nonce: u64| used.contains_key(&(view.lane.signer, nonce));
             let known =
                 |nonce: &u64| held.contains(nonce) || free.contains(nonce) || is_used(*nonce);
-            let lost = (0..view.next_nonce.get()).find(|nonce| !known(nonce));
-            lost.filter(|_| !checker.followed(view.id))
+            let excused = |nonce: &u64| checker.followed(view.id, *nonce);
+            (0..view.next_nonce.get()).find(|nonce| !known(nonce) && !excused(nonce))
         };
         if let Some(nonce) = lost {
             let facts = format!("nonce {nonce} is nobody's: {view:?}");
