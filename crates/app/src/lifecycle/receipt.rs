@@ -30,7 +30,7 @@ impl Worker {
         let chain = track.seat.lane.chain;
         let entry = track.get(whose.nonce);
         let Some(entry) = entry.filter(|entry| entry.tx == whose.tx) else {
-            self.mined_elsewhere(whose, receipt.block).await;
+            self.mined_elsewhere(whose, receipt.block, seen).await;
             return;
         };
         let Some(known) = entry.attempt(receipt.hash) else {

@@ -12,7 +12,7 @@ use crate::causes::Causes;
 use crate::lane::moves::Then;
 use crate::lane::worker::Worker;
 use crate::lifecycle::follow::Sight;
-use crate::lifecycle::follow::board::Whose;
+use crate::lifecycle::follow::board::{Hit, Whose};
 use crate::ports::{Move, Record, StoreError};
 
 impl Worker {
@@ -50,8 +50,9 @@ impl Worker {
         }
     }
 
-    /// It was seen in a block after it had ended. If it had ended in another one, that block is gone.
-    pub(crate) async fn mined_elsewhere(&mut self, whose: Whose, block: Block) {
+    /// It was seen in a block after it had ended. If it had ended in another one, that block is gone, or whoever said
+    /// so is behind: only one that was followed proves it.
+    pub(crate) async fn mined_elsewhere(&mut self, whose: Whose, block: Block, seen: bool) {
         let found = match self.node.store.find_many(&[whose.tx]).await {
             Ok(found) => found,
             Err(error) => {
@@ -61,8 +62,21 @@ impl Worker {
         };
         let ended = found.first().filter(|record| record.state.is_final());
         let at = ended.and_then(|record| record.state.inclusion());
-        if let Some(at) = at.filter(|at| at.block != block) {
+        let Some(at) = at.filter(|at| at.block != block) else {
+            return;
+        };
+        if seen {
             self.postpone(whose, Sight::Reorged(at.block));
+            return;
+        }
+        let seat = self.node.directory.seat_by_id(whose.lane);
+        if let Some(board) = seat.and_then(|seat| self.node.board(seat.lane.chain)) {
+            // The follower looks which of them stands.
+            board.see(Hit {
+                block: at.block,
+                whose,
+                told: true,
+            });
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use fencepost_app::ports::{
@@ -250,8 +251,65 @@ async fn whose_a_hash_is_need_not_be_asked_again_after_a_change_of_leaders() {
     life.check_feed().await;
 }
 
+/// That it is stuck was stored, and the answer is late. Meanwhile it is mined and its lane read anew: what was answered
+/// is older than what is known by then.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_after_its_lane_was_read_anew_changes_nothing() {
+    let mut life = Life::careful(1).await;
+    life.world.main.finality = Rule::Confirmations(60);
+    let script = watch(&mut life.world);
+    let node = life.world.node("a").await;
+    life.cost(100);
+    let head = accepted(node.ask(life.lanes[0], capped(10)).await);
+    life.until_state(&head, "TRACKING/BROADCAST").await;
+    fail(&script, &[("complete", store::Fault::Late)]);
+    life.until_state(&head, "STUCK/NO_RECEIPT").await;
+    life.cost(1);
+    life.until_state(&head, "TRACKING/MINED").await;
+    life.until_state(&head, "CONFIRMED").await;
+    life.check().await;
+    life.check_feed().await;
+}
+
+/// A receipt of a block that a reorg has replaced comes when the transaction has ended in another block. That one
+/// endpoint once had it elsewhere undoes nothing: whoever follows the chain knows which block stands.
+#[tokio::test(start_paused = true)]
+async fn an_old_receipt_that_comes_late_undoes_no_end() {
+    let mut life = Life::careful(1).await;
+    life.world.settings.stale_receipt_timeout = Duration::from_secs(1);
+    let poor = Arc::new(Poor::new(&life, Lacks::Sight));
+    life.world.chain = Some(Arc::clone(&poor) as Arc<dyn Chain>);
+    life.rest();
+    life.mine(1);
+    let node = life.world.node("a").await;
+    let rows = life.send(&node, life.lanes[0], 1).await;
+    life.until_state(&rows[0], "TRACKING/BROADCAST").await;
+    life.mine(1);
+    // Whoever waits for it has asked, and whoever compares the lane with the chain.
+    while poor.asked.load(Ordering::Relaxed) < 2 {
+        seconds(1).await;
+    }
+    let plan = Plan {
+        depth: 1,
+        extra: 1,
+        txs: Fate::Keep,
+        ..Plan::default()
+    };
+    life.chain.lock().reorg(&plan).unwrap();
+    life.work();
+    life.until_state(&rows[0], "CONFIRMED").await;
+    seconds(120).await;
+    let feed = life.feed().await;
+    let told: Vec<_> = feed.iter().map(|row| row.state.word()).collect();
+    assert_eq!(told, ["CONFIRMED"]);
+    life.check().await;
+    life.check_feed().await;
+}
+
 /// What an endpoint does not say.
 enum Lacks {
+    /// Where the head is, until it has told of two receipts; and those come a minute late.
+    Sight,
     /// Who has used a nonce, only where. And it is slow to say whose a hash is.
     Names,
     /// Who has used a nonce when that is asked for the so-manieth time.
@@ -300,7 +358,7 @@ impl Chain for Poor {
         match self.lacks {
             Lacks::Names => Ok(by.map(|by| Consumer { hash: None, ..by })),
             Lacks::Answer(number) if number == asked => Err(ChainUnavailable("no answer".into())),
-            Lacks::Answer(_) | Lacks::SecondWord => Ok(by),
+            Lacks::Answer(_) | Lacks::SecondWord | Lacks::Sight => Ok(by),
         }
     }
 
@@ -315,7 +373,7 @@ impl Chain for Poor {
             Lacks::SecondWord if self.asked.fetch_add(1, Ordering::Relaxed) > 0 => {
                 return Err(ChainUnavailable("no answer".into()));
             }
-            Lacks::Answer(_) | Lacks::SecondWord => {}
+            Lacks::Answer(_) | Lacks::SecondWord | Lacks::Sight => {}
         }
         self.real.is_of(lane, nonce, hash).await
     }
@@ -337,6 +395,9 @@ impl Chain for Poor {
     }
 
     async fn tip(&self, chain: ChainId) -> Result<Tip, ChainUnavailable> {
+        if matches!(self.lacks, Lacks::Sight) && self.asked.load(Ordering::Relaxed) < 2 {
+            return Err(ChainUnavailable("no answer".into()));
+        }
         self.real.tip(chain).await
     }
 
@@ -364,7 +425,12 @@ impl Chain for Poor {
         chain: ChainId,
         hashes: &[B256],
     ) -> Result<Vec<Option<Receipt>>, ChainUnavailable> {
-        self.real.receipts(chain, hashes).await
+        let found = self.real.receipts(chain, hashes).await?;
+        let late = found.iter().any(Option::is_some) && matches!(self.lacks, Lacks::Sight);
+        if late && self.asked.fetch_add(1, Ordering::Relaxed) < 2 {
+            seconds(60).await;
+        }
+        Ok(found)
     }
 
     async fn witnesses(
