@@ -184,6 +184,12 @@ impl Worker {
     fn told(&mut self, lane: LaneId, nonce: Nonce, step: Move) {
         self.log(lane, nonce, &step);
         self.alert(lane, nonce, &step);
+        let track = self.tracks.get(&lane);
+        let entry = track.and_then(|track| track.get(nonce));
+        if entry.is_some_and(|entry| entry.tx != step.tx || entry.version > step.version) {
+            // The lane was read anew after this was written: more is known by now.
+            return;
+        }
         if step.to.is_final() {
             self.over(lane, nonce, &step);
             return;

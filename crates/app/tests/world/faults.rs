@@ -20,6 +20,8 @@ pub(crate) enum Fault {
     Lost,
     /// It is not put, and nobody can know.
     Doubtful,
+    /// It is put, and its answer comes half a minute late.
+    Late,
 }
 
 /// Makes calls fail as told, and holds those of one operation back while it has no leave.
@@ -48,16 +50,20 @@ impl Watcher for Script {
             *self.waiting.lock().unwrap() += 1;
             leave.acquire().await.unwrap().forget();
         }
-        match self.take(op, |fault| fault != Fault::Lost) {
+        match self.take(op, |fault| matches!(fault, Fault::Away | Fault::Doubtful)) {
             Some(Fault::Away) => Err(StoreError::Unavailable("away".into())),
             Some(Fault::Doubtful) => Err(StoreError::OutcomeUnknown("no reply".into())),
-            Some(Fault::Lost) | None => Ok(()),
+            Some(Fault::Lost | Fault::Late) | None => Ok(()),
         }
     }
 
     async fn after(&self, op: &'static str, _: Duration) -> Result<(), StoreError> {
-        match self.take(op, |fault| fault == Fault::Lost) {
-            Some(_) => Err(StoreError::OutcomeUnknown("no reply".into())),
+        match self.take(op, |fault| matches!(fault, Fault::Lost | Fault::Late)) {
+            Some(Fault::Lost) => Err(StoreError::OutcomeUnknown("no reply".into())),
+            Some(_) => {
+                seconds(30).await;
+                Ok(())
+            }
             None => Ok(()),
         }
     }
