@@ -146,6 +146,12 @@ async fn help(world: &Arc<World>, open: &[Record], luck: &mut Rng) {
         if let State::Submitted(lent) = &row.state {
             fill_below(world, row.lane, lent.nonce, luck).await;
         }
+        // Whoever used a nonce below it before the reorg does not do so again.
+        if let State::Stuck(stuck) = &row.state
+            && stuck.why == Why::ReorgAfterFinal
+        {
+            fill_below(world, row.lane, stuck.nonce, luck).await;
+        }
         if let (State::Reserved(lent), Some(terms)) = (&row.state, row.reservation) {
             let signer = row.lane.signer;
             let is_used = world.is_used(signer, lent.nonce.get());
