@@ -171,7 +171,9 @@ impl Worker {
         let Some(track) = self.tracks.get_mut(&held.lane) else {
             return;
         };
-        if track.get(nonce).is_some() {
+        // The store has given its nonce to another since: what is in mind there has ended, and we were not told.
+        let known = track.get(nonce);
+        if known.is_some_and(|known| known.tx == record.tx || record.state.is_final()) {
             return;
         }
         let whose = Whose {

@@ -211,10 +211,7 @@ impl Worker {
             next: Duration::ZERO,
         };
         self.errands.insert(tx, errand);
-        let known = self.tracks.get(&held.lane);
-        if known.is_some_and(|track| track.get(nonce).is_none()) {
-            self.remember(held, record, attempts);
-        }
+        self.remember(held, record, attempts);
         let track = self.tracks.get_mut(&held.lane);
         let entry = track.and_then(|track| track.get_mut(nonce));
         if let Some(entry) = entry.filter(|entry| entry.tx == tx) {

@@ -1,14 +1,22 @@
 //! Lent nonces: followed like our own, given back only when every endpoint says that they are unused.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use fencepost_app::lifecycle::accept::Verdict;
-use fencepost_app::ports::{Body, Loan, NewTx, Record, Settle, SettleAct, Settled, Store};
+use fencepost_app::ports::{
+    Body, Enqueued, Loan, NewTx, Record, Settle, SettleAct, Settled, Store, StoreError, Watched,
+    Watcher,
+};
 use fencepost_app::settings::OnExpiry;
 use fencepost_devchain::{Fault, FaultKind};
 use fencepost_domain::B256;
 use fencepost_domain::ids::{Lane, LockToken};
+use fencepost_domain::state::Wait;
 use fencepost_domain::transition::Refusal;
+use fencepost_sqlite::SqliteStore;
+use tokio::sync::Mutex;
 use uuid::Uuid;
 
 use super::care::capped;
@@ -284,6 +292,59 @@ async fn a_loan_never_waits_in_a_queue() {
         .queued(node.node.directory().seat(lane).unwrap().id, 10)
         .await;
     assert_eq!(rows.unwrap().len(), 1);
+}
+
+/// A loan that is given back just before its lane is read.
+struct GivenBack {
+    store: Arc<SqliteStore>,
+    call: Mutex<Option<Settle>>,
+}
+
+#[async_trait]
+impl Watcher for GivenBack {
+    async fn before(&self, op: &'static str) -> Result<(), StoreError> {
+        if op == "lane"
+            && let Some(call) = self.call.lock().await.take()
+        {
+            self.store.settle(&call).await?;
+        }
+        Ok(())
+    }
+
+    async fn after(&self, _: &'static str, _: Duration) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// Its leader does not know that it was given back, and gives the nonce to one that waits.
+#[tokio::test(start_paused = true)]
+async fn a_nonce_that_another_was_given_before_its_leader_heard_of_its_return_is_the_others() {
+    let mut life = careful(1).await;
+    let lane = life.lanes[0];
+    let given = Arc::new(GivenBack {
+        store: Arc::clone(&life.world.store),
+        call: Mutex::default(),
+    });
+    let sound = Arc::clone(&life.world.store) as Arc<dyn Store>;
+    let watcher = Arc::clone(&given) as Arc<dyn Watcher>;
+    life.world.seen = Some(Arc::new(Watched::new(sound, watcher)));
+    let node = life.world.node("a").await;
+    let lent = lend(&node, lane, 60).await;
+    let seat = node.node.directory().seat(lane).unwrap();
+    let waits = [(seat.id, capped(100))];
+    let queued = life.world.store.enqueue(&waits, Wait::Leader, 10).await;
+    assert!(matches!(queued.unwrap()[..], [Enqueued::Queued { .. }]));
+    *given.call.lock().await = Some(Settle {
+        reservation: lent.tx,
+        lock: lent.reservation.unwrap().lock,
+        act: SettleAct::Recycle,
+    });
+    // What it knows of free nonces is read anew.
+    node.node.look_at(seat);
+    life.until_state(&lent, "RECYCLABLE").await;
+    let row = life.world.record(waits[0].1.tx).await;
+    life.until_state(&row, "CONFIRMED").await;
+    assert_eq!(nonce(&life.world.record(row.tx).await), 0);
 }
 
 /// Whatever is mined under the hash that its holder named, a nonce is used only by a transaction that has it.
