@@ -131,7 +131,7 @@ impl Client {
 
     /// Those that are still to be asked for.
     async fn ask(&mut self, wanted: Vec<Wanted>) -> Vec<Wanted> {
-        let Some(member) = self.someone() else {
+        let Some(member) = self.world.someone(&mut self.luck) else {
             return wanted;
         };
         let lane = wanted[0].lane;
@@ -189,11 +189,6 @@ impl Client {
                 self.world.violate("I7 duplicates cost nothing", facts);
             }
         }
-    }
-
-    fn someone(&mut self) -> Option<Arc<Member>> {
-        let all = self.world.all();
-        (!all.is_empty()).then(|| Arc::clone(self.luck.pick(&all)))
     }
 
     fn tx(&mut self, wanted: &Wanted) -> NewTx {

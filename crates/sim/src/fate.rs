@@ -40,18 +40,16 @@ impl Fateful {
     }
 
     fn strike(&mut self) {
-        let all = self.world.all();
-        if all.is_empty() {
+        let Some(member) = self.world.someone(&mut self.luck) else {
             return;
-        }
-        let member = Arc::clone(self.luck.pick(&all));
+        };
         match self.luck.below(20) {
             0..4 => self.crash(&member),
             4..7 => self.pause(&member),
             7 => self.haunt(&member),
             8..10 => self.stop(&member),
             10 => self.cut_store(&[member]),
-            11 => self.cut_store(&all),
+            11 => self.cut_store(&self.world.all()),
             12 | 13 => self.cut_chain(&member),
             14 => self.jump(&member),
             15 => self.fall_behind(),

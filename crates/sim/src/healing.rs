@@ -128,12 +128,10 @@ fn unfinished(world: &World) -> Vec<Record> {
 /// What a person would have to do: fill gaps, end holds, and speak for holders that do not.
 async fn help(world: &Arc<World>, open: &[Record], luck: &mut Rng) {
     resume_lanes(world).await;
-    let all = world.all();
-    if all.is_empty() {
-        return;
-    }
     for row in open {
-        let member = Arc::clone(luck.pick(&all));
+        let Some(member) = world.someone(luck) else {
+            return;
+        };
         let behind_gap = matches!(&row.state, State::Stuck(stuck) if stuck.why == Why::Gap);
         if behind_gap {
             let wish = Wish {
@@ -183,7 +181,9 @@ async fn fill_below(world: &Arc<World>, lane: Lane, below: Nonce, luck: &mut Rng
             not_after: None,
             meta: None,
         };
-        let member = Arc::clone(luck.pick(&world.all()));
+        let Some(member) = world.someone(luck) else {
+            return;
+        };
         let verdict = member.ask(lane, vec![tx.clone()], PATIENCE).await.pop();
         world.answered(lane, &tx, verdict.flatten().as_ref());
     }
@@ -202,7 +202,6 @@ async fn wake(world: &Arc<World>, luck: &mut Rng) {
         let payload = payload.expect("it is sound");
         let mut stored = false;
         for _ in 0..50 {
-            let all = world.all();
             let tx = NewTx {
                 tx: world.mint(luck),
                 request_id: None,
@@ -210,7 +209,10 @@ async fn wake(world: &Arc<World>, luck: &mut Rng) {
                 not_after: None,
                 meta: None,
             };
-            let member = Arc::clone(luck.pick(&all));
+            let Some(member) = world.someone(luck) else {
+                sleep(LOOK_EVERY).await;
+                continue;
+            };
             let verdict = member
                 .ask(lane, vec![tx.clone()], PATIENCE)
                 .await

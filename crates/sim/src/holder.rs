@@ -48,9 +48,7 @@ impl Borrower {
             grace: self.world.profile.settings.lending.grace,
         };
         for _ in 0..TRIES_MAX {
-            let all = self.world.all();
-            if !all.is_empty() {
-                let member = Arc::clone(self.luck.pick(&all));
+            if let Some(member) = self.world.someone(&mut self.luck) {
                 let tx = NewTx {
                     tx: self.world.mint(&mut self.luck),
                     request_id: Some(name.clone()),
@@ -144,9 +142,7 @@ impl Borrower {
             act,
         };
         for _ in 0..TRIES_MAX {
-            let all = self.world.all();
-            if !all.is_empty() {
-                let member = Arc::clone(self.luck.pick(&all));
+            if let Some(member) = self.world.someone(&mut self.luck) {
                 let settled = tokio::select! {
                     biased;
                     () = member.gate.died() => None,

@@ -22,6 +22,7 @@ use crate::gate::Gate;
 use crate::keys::Keys;
 use crate::peers::Wires;
 use crate::profile::CHAIN;
+use crate::rng::Rng;
 use crate::sometimes::Rare;
 use crate::store::Line;
 use crate::wire::Wire;
@@ -155,6 +156,12 @@ impl World {
     /// All that are there, standing still or not.
     pub(crate) fn all(&self) -> Vec<Arc<Member>> {
         self.members().values().cloned().collect()
+    }
+
+    /// Any of the nodes that run; none may.
+    pub(crate) fn someone(&self, luck: &mut Rng) -> Option<Arc<Member>> {
+        let all = self.all();
+        (!all.is_empty()).then(|| Arc::clone(luck.pick(&all)))
     }
 }
 

@@ -33,11 +33,9 @@ impl Operator {
     pub(crate) async fn run(mut self) {
         for _ in 0..self.world.profile.acts {
             sleep(self.luck.millis(200, 3_000)).await;
-            let all = self.world.all();
-            if all.is_empty() {
+            let Some(member) = self.world.someone(&mut self.luck) else {
                 continue;
-            }
-            let member = Arc::clone(self.luck.pick(&all));
+            };
             let act = self.act(&member);
             tokio::select! {
                 biased;

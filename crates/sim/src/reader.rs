@@ -28,11 +28,9 @@ impl Reader {
         let mut after = FeedSeq::ZERO;
         loop {
             sleep(self.luck.millis(100, 2_000)).await;
-            let all = self.world.all();
-            if all.is_empty() {
+            let Some(member) = self.world.someone(&mut self.luck) else {
                 continue;
-            }
-            let member = Arc::clone(self.luck.pick(&all));
+            };
             let limit = 1 + self.luck.place(40);
             let wait = Duration::from_millis(self.luck.below(2) * 500);
             let feed = tokio::select! {

@@ -1,6 +1,7 @@
 //! One run: a world begins, everybody does what they do, then all is healed and looked at.
 
 use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -76,13 +77,32 @@ pub fn watch_panics() {
     }));
 }
 
-/// Runs a seed.
-///
-/// # Panics
-/// If no runtime can be built.
+/// Runs a seed. A panic is one of its violations, wherever it was.
 #[must_use]
 pub fn run(seed: u64, keys: &Arc<Keyring>, keeps_trace: bool) -> Report {
     PANIC.with_borrow_mut(Option::take);
+    let report = catch_unwind(AssertUnwindSafe(|| lived(seed, keys, keeps_trace)));
+    let mut report = report.unwrap_or_else(|_| Report {
+        seed,
+        transactions: 0,
+        took: Duration::ZERO,
+        trace: Told::default(),
+        seen: Sometimes::default(),
+        violation: Some(panicked("its facts are lost".into())),
+    });
+    let told = PANIC.with_borrow_mut(Option::take);
+    report.violation = told.map(panicked).or(report.violation);
+    report
+}
+
+const fn panicked(facts: String) -> Violation {
+    Violation {
+        promise: "nothing panics",
+        facts,
+    }
+}
+
+fn lived(seed: u64, keys: &Arc<Keyring>, keeps_trace: bool) -> Report {
     let runtime = Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -103,11 +123,6 @@ pub fn run(seed: u64, keys: &Arc<Keyring>, keeps_trace: bool) -> Report {
     let took = runtime.block_on(async { world.began.elapsed() });
     let transactions = world.checker().rows.len();
     drop(runtime);
-    let panicked = PANIC.with_borrow_mut(Option::take);
-    let panicked = panicked.map(|facts| Violation {
-        promise: "nothing panics",
-        facts,
-    });
     let seen = Sometimes::default();
     seen.add(&world.seen);
     Report {
@@ -116,7 +131,7 @@ pub fn run(seed: u64, keys: &Arc<Keyring>, keeps_trace: bool) -> Report {
         took,
         trace: world.trace.told(),
         seen,
-        violation: panicked.or_else(|| world.violation()),
+        violation: world.violation(),
     }
 }
 

@@ -93,7 +93,7 @@ impl Trace {
 }
 
 /// A finished trace.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Told {
     /// Of all lines.
     pub digest: u64,
