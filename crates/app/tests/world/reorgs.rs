@@ -217,6 +217,8 @@ async fn a_final_block_is_watched_after_the_last_leader_of_an_idle_lane_was_lost
 /// Lets the end that waits be written just before what is unfinished is read.
 struct Between {
     end: Semaphore,
+    /// An end waits.
+    waits: AtomicBool,
     armed: AtomicBool,
 }
 
@@ -224,6 +226,7 @@ struct Between {
 impl Watcher for Between {
     async fn before(&self, op: &'static str) -> Result<(), StoreError> {
         if op == "complete" {
+            self.waits.store(true, Ordering::Relaxed);
             self.end.acquire().await.unwrap().forget();
         }
         if op == "unfinished" && self.armed.swap(false, Ordering::Relaxed) {
@@ -247,6 +250,7 @@ async fn an_end_that_is_written_while_its_lane_is_read_anew_is_watched() {
     life.world.settings.max_walk = 4;
     let between = Arc::new(Between {
         end: Semaphore::new(0),
+        waits: AtomicBool::new(false),
         armed: AtomicBool::new(false),
     });
     let sound = Arc::clone(&life.world.store) as Arc<dyn Store>;
@@ -260,12 +264,9 @@ async fn an_end_that_is_written_while_its_lane_is_read_anew_is_watched() {
     life.mine(1);
     life.until_state(&rows[0], "TRACKING/MINED").await;
     life.mine(3);
-    seconds(3).await;
-    assert_eq!(
-        life.words(&rows[0]).await,
-        "TRACKING/MINED",
-        "its end waits"
-    );
+    let waits = async || between.waits.load(Ordering::Relaxed);
+    life.world.until("its end waits", waits).await;
+    assert_eq!(life.words(&rows[0]).await, "TRACKING/MINED");
     // More blocks than are walked: the lane is read anew.
     between.armed.store(true, Ordering::Relaxed);
     life.mine(10);

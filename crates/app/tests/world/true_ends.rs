@@ -286,9 +286,9 @@ async fn an_old_receipt_that_comes_late_undoes_no_end() {
     life.until_state(&rows[0], "TRACKING/BROADCAST").await;
     life.mine(1);
     // Whoever waits for it has asked, and whoever compares the lane with the chain.
-    while poor.asked.load(Ordering::Relaxed) < 2 {
-        seconds(1).await;
-    }
+    let world = &life.world;
+    let asked = async || poor.asked.load(Ordering::Relaxed) == 2;
+    world.until("both have asked", asked).await;
     let plan = Plan {
         depth: 1,
         extra: 1,
