@@ -1,7 +1,8 @@
 //! The bench as a user runs it: a process of the built program. Goal: each case is one JSON object with figures in
 //! it, and nothing that was started stays behind, whether it comes to its end or is stopped.
 
-use std::process::Stdio;
+mod program;
+
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -16,18 +17,8 @@ const DURATION_MAX: Duration = Duration::from_secs(120);
 
 /// A bench whose processes can be told from those of others: their files are in a directory of its own.
 fn start(place: &TempDir, arguments: &[&str]) -> Result<Child> {
-    let child = Command::new(env!("CARGO_BIN_EXE_fencepost"))
-        .args(["bench", "--quick"])
-        .args(arguments)
-        .env("TMPDIR", place.path())
-        // What the caller has set for other nodes is not for these.
-        .env("FENCEPOST__STORE__URL", "postgres://nobody@nowhere/none")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()?;
-    Ok(child)
+    let all = [&["bench", "--quick"], arguments].concat();
+    Ok(program::start(place, &all)?)
 }
 
 /// Processes whose command line names the directory.

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used)] // A test may stop at any surprise.
 
+mod program;
+
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -27,17 +29,7 @@ struct Demo {
 impl Demo {
     fn start(arguments: &[&str]) -> Result<Self> {
         let place = TempDir::new()?;
-        let mut child = Command::new(env!("CARGO_BIN_EXE_fencepost"))
-            .arg("demo")
-            .args(arguments)
-            .env("TMPDIR", place.path())
-            // What the caller has set for other nodes would break the demo's own.
-            .env("FENCEPOST__STORE__URL", "postgres://nobody@nowhere/none")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
+        let mut child = program::start(&place, &[&["demo"], arguments].concat())?;
         let log = BufReader::new(child.stderr.take().context("stderr")?);
         Ok(Self { child, log, place })
     }
