@@ -4,18 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
 use fencepost_app::directory::{Directory, NewSeat};
 use fencepost_app::drive::Running;
-use fencepost_app::lifecycle::accept::Verdict;
 use fencepost_app::meters::Meters;
 use fencepost_app::node::{Node, Parts};
 use fencepost_app::ports::{
-    Act, Acts, Clock, Feed, Holder, LaneView, NewTx, Noop, PageQuery, Peers, READ_LIMIT_MAX,
-    Record, Store, Terms, Ticks, Unforwarded,
+    Act, Acts, Clock, Feed, Holder, LaneView, Noop, PageQuery, READ_LIMIT_MAX, Record, Store,
+    Terms, Ticks,
 };
 use fencepost_app::settings::{ChainSettings, Settings};
 use fencepost_domain::finality::Rule;
@@ -28,9 +26,9 @@ use jiff::Timestamp;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::Instant;
 use tower::ServiceExt;
 
+use crate::alone::{Alone, Hands};
 use crate::counting::{Counting, Says};
 use crate::reply::Reply;
 
@@ -43,42 +41,6 @@ pub const TO: &str = "0x4242424242424242424242424242424242424242";
 const URL: &str = "http://127.0.0.1:1";
 /// A world is given up at this age, long before anything lent in it (for a day) is due.
 const AGE_MAX: Duration = Duration::from_secs(3_600);
-
-/// Tokio's time, as the time of day and as it passes.
-struct Hands(Instant, Timestamp);
-
-impl Ticks for Hands {
-    fn ticks(&self) -> Duration {
-        self.0.elapsed()
-    }
-}
-
-impl Clock for Hands {
-    fn now(&self) -> Timestamp {
-        let now = self.1.saturating_add(self.0.elapsed());
-        now.expect("an elapsed time has no sign and no calendar")
-    }
-}
-
-/// Nobody else is there.
-struct Alone;
-
-#[async_trait]
-impl Peers for Alone {
-    async fn forward(
-        &self,
-        _: &str,
-        _: Lane,
-        _: &NewTx,
-        _: Duration,
-    ) -> Result<Verdict, Unforwarded> {
-        Err(Unforwarded::NotSent("alone".into()))
-    }
-
-    async fn nudge(&self, _: &str, _: Lane, _: Duration) -> Result<(), Unforwarded> {
-        Err(Unforwarded::NotSent("alone".into()))
-    }
-}
 
 /// All that is stored and that a refused call may not touch. Leases and tokens are not part of it: a
 /// node renews those by itself.
@@ -185,7 +147,7 @@ impl Served {
             workers: 1,
             ..Settings::default()
         };
-        let hands = Arc::new(Hands(Instant::now(), Timestamp::now()));
+        let hands = Arc::new(Hands::new());
         let store = Arc::new(opened(settings.lease, &hands));
         let node = NodeId::new("n1").expect("a good name");
         let joined = store.join(&node, URL).await;

@@ -4,6 +4,8 @@
 
 mod api {
     pub(crate) mod world;
+    #[path = "../../../http/tests/api/alone.rs"]
+    pub(crate) mod alone;
     pub(crate) mod chain_steps;
     mod sending;
     mod lost_answers;

@@ -4,6 +4,7 @@
 
 mod api {
     pub(crate) mod world;
+    pub(crate) mod alone;
     pub(crate) mod sabotage;
     pub(crate) mod chain_steps;
     pub(crate) mod counting;

@@ -6,13 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use alloy_primitives::{Address, U256, address};
-use async_trait::async_trait;
 use fencepost_app::directory::{Directory, NewSeat};
 use fencepost_app::drive::Running;
-use fencepost_app::lifecycle::accept::Verdict;
 use fencepost_app::meters::Meters;
 use fencepost_app::node::{Node, Parts};
-use fencepost_app::ports::{Clock, Holder, NewTx, Noop, Peers, Store, Ticks, Unforwarded};
+use fencepost_app::ports::{Clock, Holder, Noop, Store};
 use fencepost_app::settings::{ChainSettings, Settings};
 use fencepost_client::{Client, NewTransaction, Payload};
 use fencepost_domain::finality::Rule;
@@ -20,11 +18,11 @@ use fencepost_domain::ids::{ChainId, Lane, NodeId};
 use fencepost_domain::request::Ceilings;
 use fencepost_http::{Access, Api, ChainInfo, Limits, serve};
 use fencepost_sqlite::SqliteStore;
-use jiff::Timestamp;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
+
+use super::alone::{Alone, Hands};
 
 pub(crate) const ALICE: Address = address!("5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed");
 pub(crate) const BOB: Address = address!("fB6916095ca1df60bB79Ce92cE3Ea74c37c5d359");
@@ -34,41 +32,6 @@ const CEILINGS: Ceilings = Ceilings {
     max_fee: 1_000,
     max_priority_fee: 100,
 };
-
-/// Tokio's time, as the time of day and as it passes.
-struct Hands(Instant, Timestamp);
-
-impl Ticks for Hands {
-    fn ticks(&self) -> Duration {
-        self.0.elapsed()
-    }
-}
-
-impl Clock for Hands {
-    fn now(&self) -> Timestamp {
-        self.1.saturating_add(self.0.elapsed()).unwrap()
-    }
-}
-
-/// Nobody else is there.
-struct Alone;
-
-#[async_trait]
-impl Peers for Alone {
-    async fn forward(
-        &self,
-        _: &str,
-        _: Lane,
-        _: &NewTx,
-        _: Duration,
-    ) -> Result<Verdict, Unforwarded> {
-        Err(Unforwarded::NotSent("alone".into()))
-    }
-
-    async fn nudge(&self, _: &str, _: Lane, _: Duration) -> Result<(), Unforwarded> {
-        Err(Unforwarded::NotSent("alone".into()))
-    }
-}
 
 /// A node that can be asked.
 pub(crate) struct World {
@@ -97,7 +60,7 @@ impl World {
             workers: 2,
             ..Settings::default()
         };
-        let hands = Arc::new(Hands(Instant::now(), Timestamp::now()));
+        let hands = Arc::new(Hands::new());
         let clock = Arc::clone(&hands) as Arc<dyn Clock>;
         let store = SqliteStore::in_memory(settings.lease, Arc::clone(&clock)).unwrap();
         let store = Arc::new(store);

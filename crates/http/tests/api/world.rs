@@ -4,18 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderValue, Method, Request};
 use fencepost_app::directory::{Directory, NewSeat};
 use fencepost_app::drive::Running;
-use fencepost_app::lifecycle::accept::Verdict;
 use fencepost_app::meters::Meters;
 use fencepost_app::node::{Node, Parts};
 use fencepost_app::ports::{
-    Chain, Clock, Holder, NewTx, PageQuery, Peers, Record, Store, Terms, Ticks, Unforwarded,
-    Watched, Watcher,
+    Chain, Clock, Holder, PageQuery, Peers, Record, Store, Terms, Ticks, Watched, Watcher,
 };
 use fencepost_app::settings::{ChainSettings, Settings};
 use fencepost_domain::Address;
@@ -28,8 +25,9 @@ use http_body_util::BodyExt;
 use jiff::Timestamp;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
-use tokio::time::Instant;
 use tower::ServiceExt;
+
+use super::alone::{Alone, Hands};
 
 /// The first signer, with letters in it.
 pub(crate) const ALICE: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
@@ -37,41 +35,6 @@ pub(crate) const ALICE: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
 pub(crate) const BOB: &str = "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359";
 /// Someone to send to.
 pub(crate) const TO: &str = "0x4242424242424242424242424242424242424242";
-
-/// Tokio's time, as the time of day and as it passes.
-pub(crate) struct Hands(Instant, Timestamp);
-
-impl Ticks for Hands {
-    fn ticks(&self) -> Duration {
-        self.0.elapsed()
-    }
-}
-
-impl Clock for Hands {
-    fn now(&self) -> Timestamp {
-        self.1.saturating_add(self.0.elapsed()).unwrap()
-    }
-}
-
-/// Nobody else is there.
-struct Alone;
-
-#[async_trait]
-impl Peers for Alone {
-    async fn forward(
-        &self,
-        _: &str,
-        _: Lane,
-        _: &NewTx,
-        _: Duration,
-    ) -> Result<Verdict, Unforwarded> {
-        Err(Unforwarded::NotSent("alone".into()))
-    }
-
-    async fn nudge(&self, _: &str, _: Lane, _: Duration) -> Result<(), Unforwarded> {
-        Err(Unforwarded::NotSent("alone".into()))
-    }
-}
 
 /// What nodes share, and how the next one is made.
 pub(crate) struct World {
@@ -102,7 +65,7 @@ impl World {
             workers: 2,
             ..Settings::default()
         };
-        let hands = Arc::new(Hands(Instant::now(), Timestamp::now()));
+        let hands = Arc::new(Hands::new());
         let store = open(settings.lease, Arc::clone(&hands) as Arc<dyn Clock>);
         Self {
             hands,
