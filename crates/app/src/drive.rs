@@ -50,6 +50,8 @@ impl Running {
         let Crew {
             node,
             workers,
+            creates,
+            moves,
             clerk,
             completer,
             shippers,
@@ -59,6 +61,8 @@ impl Running {
         for worker in workers {
             tasks.spawn(worker.run());
         }
+        tasks.spawn(creates.run());
+        tasks.spawn(moves.run());
         tasks.spawn(clerk.run());
         tasks.spawn(completer.run());
         for shipper in shippers {

@@ -8,6 +8,7 @@ pub(crate) mod entry;
 pub(crate) mod track;
 pub(crate) mod front;
 pub(crate) mod moves;
+pub(crate) mod gather;
 mod load;
 mod memory;
 mod lead;

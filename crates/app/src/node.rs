@@ -16,6 +16,7 @@ use tokio::task::JoinSet;
 pub use crew::{Crew, Parts};
 
 use crate::directory::{Directory, Seat};
+use crate::lane::gather::Inbox;
 use crate::lane::lease::Leases;
 use crate::lane::report::Report;
 use crate::lane::work::{Ask, Job};
@@ -26,7 +27,9 @@ use crate::lifecycle::follow::board::Board;
 use crate::lifecycle::queue::Wanted;
 use crate::lifecycle::submit::Shipment;
 use crate::meters::Meters;
-use crate::ports::{Chain, Clock, Holder, Peer, Peers, Policy, Signer, Store, Ticks};
+use crate::ports::{
+    Chain, Clock, Holder, LaneBatch, LaneMoves, Peer, Peers, Policy, Signer, Store, Ticks,
+};
 use crate::settings::{ChainSettings, Settings};
 
 /// This node.
@@ -48,6 +51,9 @@ pub struct Node {
     pub(crate) feed: Watch,
     /// How many questions for receipts are under way, for each chain.
     pub(crate) receipt_slots: HashMap<ChainId, Semaphore>,
+    /// Where workers have their creates and their moves written.
+    pub(crate) creates: Inbox<LaneBatch>,
+    pub(crate) moves: Inbox<LaneMoves>,
     desks: Vec<mpsc::Sender<Job>>,
     reports: Vec<mpsc::Sender<Report>>,
     boards: HashMap<ChainId, Arc<Board>>,

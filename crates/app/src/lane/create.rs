@@ -59,11 +59,13 @@ impl Worker {
             tell_early(&mut works, &batches, self.node.clock.now());
         }
         let rows = batches.iter().map(|batch| batch.txs.len()).sum();
-        self.node.meters.batch(rows);
-        let sent = self.node.leases.sending();
-        match self.node.store.create(&self.node.holder, &batches).await {
+        let Some(written) = self.node.creates.write(batches).await else {
+            return;
+        };
+        let sent = written.sent;
+        match written.answers {
             Ok(answers) => {
-                for ((work, batch), answer) in works.into_iter().zip(batches).zip(answers) {
+                for ((work, batch), answer) in works.into_iter().zip(written.shares).zip(answers) {
                     match answer {
                         LaneCreated::Done {
                             txs,

@@ -116,8 +116,11 @@ impl Worker {
         }
         let (batches, planned): (Vec<LaneMoves>, Vec<Vec<(Nonce, Then)>>) =
             plans.into_values().map(split).unzip();
-        let sent = self.node.leases.sending();
-        match self.node.store.apply(&self.node.holder, &batches).await {
+        let Some(written) = self.node.moves.write(batches).await else {
+            return;
+        };
+        let (batches, sent) = (written.shares, written.sent);
+        match written.answers {
             Ok(answers) => {
                 for ((batch, planned), answer) in batches.into_iter().zip(planned).zip(answers) {
                     self.written(batch, planned, answer, sent);

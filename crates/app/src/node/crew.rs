@@ -7,6 +7,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::Node;
 use crate::directory::Directory;
+use crate::lane::gather::{self, Scribe};
 use crate::lane::lease::Leases;
 use crate::lane::worker::Worker;
 use crate::lifecycle::completion::Watch;
@@ -16,7 +17,9 @@ use crate::lifecycle::follow::board::Board;
 use crate::lifecycle::queue::Clerk;
 use crate::lifecycle::submit::{Shipment, Shipper};
 use crate::meters::Meters;
-use crate::ports::{Chain, Clock, Holder, Peers, Policy, Signer, Store, Ticks};
+use crate::ports::{
+    Chain, Clock, Holder, LaneBatch, LaneMoves, Peers, Policy, Signer, Store, Ticks,
+};
 use crate::settings::{ChainSettings, Settings};
 
 /// How many reports wait for one worker. Tasks that report wait when it is full; the follower does not.
@@ -61,6 +64,10 @@ pub struct Crew {
     pub node: Arc<Node>,
     /// One for each share of the lanes.
     pub workers: Vec<Worker>,
+    /// Who puts the creates of all workers together.
+    pub(crate) creates: Scribe<LaneBatch>,
+    /// Who puts their moves together.
+    pub(crate) moves: Scribe<LaneMoves>,
     /// Who puts requests into the queues of lanes.
     pub clerk: Clerk,
     /// Who writes what the feed tells.
@@ -81,6 +88,8 @@ impl Node {
         let (desks, inboxes): (Vec<_>, Vec<_>) = (0..count).map(|_| mpsc::channel(room)).unzip();
         let (reports, told): (Vec<_>, Vec<_>) =
             (0..count).map(|_| mpsc::channel(REPORTS_MAX)).unzip();
+        let (creates, new) = gather::channel(count);
+        let (moves, moving) = gather::channel(count);
         let (clerk, wanted) = mpsc::channel(room);
         let (completer, endings) = mpsc::channel(HANDED_MAX);
         let ids: Vec<ChainId> = parts.chains.iter().map(|chain| chain.id).collect();
@@ -107,6 +116,8 @@ impl Node {
                 .iter()
                 .map(|chain| (*chain, Semaphore::new(receipt_slots)))
                 .collect(),
+            creates,
+            moves,
             desks,
             reports,
             boards: ids.iter().copied().zip(boards).collect(),
@@ -130,6 +141,8 @@ impl Node {
         let (shippers, followers) = outward(&node, shipments);
         Crew {
             workers,
+            creates: Scribe::new(Arc::clone(&node), new),
+            moves: Scribe::new(Arc::clone(&node), moving),
             clerk: Clerk::new(Arc::clone(&node), wanted),
             completer: Completer::new(Arc::clone(&node), endings),
             shippers,

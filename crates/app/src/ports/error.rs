@@ -1,6 +1,9 @@
 //! What can go wrong with asking the store anything. Answers are not errors.
 
 use std::error::Error;
+use std::fmt;
+use std::iter::repeat_n;
+use std::sync::Arc;
 
 use fencepost_domain::ids::Corrupt;
 
@@ -36,4 +39,44 @@ pub enum StoreError {
     /// Another process uses the same embedded store.
     #[error("{0}")]
     InUse(String),
+}
+
+/// One cause of several errors.
+#[derive(Debug, Clone)]
+struct Shared(Arc<dyn Error + Send + Sync>);
+
+impl fmt::Display for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for Shared {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
+    }
+}
+
+impl StoreError {
+    /// The same for each of so many who asked together.
+    pub(crate) fn repeated(self, times: usize) -> Vec<Self> {
+        match self {
+            Self::Unavailable(source) => for_all(source, times, Self::Unavailable),
+            Self::OutcomeUnknown(source) => for_all(source, times, Self::OutcomeUnknown),
+            Self::Busy(source) => for_all(source, times, Self::Busy),
+            Self::Full(source) => for_all(source, times, Self::Full),
+            Self::Constraint(source) => for_all(source, times, Self::Constraint),
+            Self::Invalid(text) => repeat_n(text, times).map(Self::Invalid).collect(),
+            Self::Corrupt(corrupt) => repeat_n(corrupt, times).map(Self::Corrupt).collect(),
+            Self::Unfit(text) => repeat_n(text, times).map(Self::Unfit).collect(),
+            Self::InUse(text) => repeat_n(text, times).map(Self::InUse).collect(),
+        }
+    }
+}
+
+fn for_all(source: Source, times: usize, kind: fn(Source) -> StoreError) -> Vec<StoreError> {
+    let shared = Shared(Arc::from(source));
+    repeat_n(shared, times)
+        .map(|shared| kind(Box::new(shared)))
+        .collect()
 }
