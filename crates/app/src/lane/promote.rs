@@ -132,7 +132,8 @@ impl Worker {
         let more = queued.len() > txs.len();
         if let Some(memory) = self.memory.get_mut(&held.lane) {
             memory.waiting = more;
-            if txs.is_empty() {
+            // An empty one can move as soon as something comes into it.
+            if txs.is_empty() && !queued.is_empty() {
                 memory.rests_until = now + REST;
             }
         }
