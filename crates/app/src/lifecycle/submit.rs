@@ -12,6 +12,7 @@ use fencepost_domain::rejection::{Rejection, Reply};
 use fencepost_domain::state::Why;
 use fencepost_domain::transition::Input;
 use tokio::sync::{Semaphore, mpsc};
+use tokio::time::timeout;
 
 use crate::lane::entry::{Busy, Need};
 use crate::lane::moves::Then;
@@ -27,6 +28,11 @@ const PARCELS_MAX: usize = 128;
 const BATCH: usize = 256;
 /// How many such requests are under way at once, for each chain.
 const AT_ONCE: usize = 8;
+/// While so many are, the next one waits for company. Fewer, and bytes wait for no good reason; more, and a busy
+/// node asks its endpoints more often than it has to.
+const AT_EASE: usize = 2;
+/// For so long: an endpoint that is slow must not hold up what others would take at once.
+const COMPANY: Duration = Duration::from_millis(50);
 
 /// Bytes of one lane, in nonce order.
 #[derive(Debug)]
@@ -248,6 +254,7 @@ pub struct Shipper {
     id: ChainId,
     inbox: mpsc::Receiver<Shipment>,
     slots: Arc<Semaphore>,
+    easy: Arc<Semaphore>,
 }
 
 impl Shipper {
@@ -263,6 +270,7 @@ impl Shipper {
             id,
             inbox,
             slots: Arc::new(Semaphore::new(AT_ONCE)),
+            easy: Arc::new(Semaphore::new(AT_EASE)),
         }
     }
 
@@ -276,6 +284,7 @@ impl Shipper {
             if self.inbox.recv_many(&mut shipments, 1).await == 0 {
                 return;
             }
+            let easy = timeout(COMPANY, Arc::clone(&self.easy).acquire_owned()).await;
             let mut size: usize = shipments.iter().map(|each| each.parcels.len()).sum();
             while size < BATCH {
                 let Ok(next) = self.inbox.try_recv() else {
@@ -287,7 +296,7 @@ impl Shipper {
             let (node, chain, id) = (Arc::clone(&self.node), Arc::clone(&self.chain), self.id);
             self.node.hand(async move {
                 ship(&node, &*chain, id, shipments).await;
-                drop(slot);
+                drop((slot, easy));
             });
         }
     }
