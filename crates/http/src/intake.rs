@@ -12,7 +12,6 @@ use fencepost_app::lifecycle::accept::{Origin, Verdict};
 use fencepost_app::ports::{Body, Key, NewTx};
 use fencepost_domain::Address;
 use fencepost_domain::ids::{Lane, LaneId, RequestId, TxId};
-use futures::future::join_all;
 use futures::{FutureExt, StreamExt, stream};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -150,11 +149,7 @@ pub(crate) async fn accept_by(
     for Taken { seat, tx } in all {
         let (reply, told) = oneshot::channel();
         txs.push(tx.clone());
-        answers.push(async move {
-            // It takes too long, or has panicked: either way it may be stored, or may still be.
-            let told = timeout_at(deadline, told).await;
-            told.map_or(Verdict::Unknown, |told| told.unwrap_or(Verdict::Unknown))
-        });
+        answers.push(told);
         let pending = served.node.submit(seat, tx, Origin::Client);
         shares.entry(seat.id).or_default().push((pending, reply));
     }
@@ -162,7 +157,14 @@ pub(crate) async fn accept_by(
         let node = Arc::clone(&served.node);
         tokio::spawn(async move { node.settle_share(share).await }.in_current_span());
     }
-    txs.into_iter().zip(join_all(answers).await).collect()
+    let mut settled = Vec::with_capacity(txs.len());
+    for (tx, told) in txs.into_iter().zip(answers) {
+        // It takes too long, or has panicked: either way it may be stored, or may still be.
+        let told = timeout_at(deadline, told).await;
+        let verdict = told.map_or(Verdict::Unknown, |told| told.unwrap_or(Verdict::Unknown));
+        settled.push((tx, verdict));
+    }
+    settled
 }
 
 /// What the `Idempotency-Key` header says.

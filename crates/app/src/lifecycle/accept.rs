@@ -10,7 +10,7 @@ use fencepost_domain::state::{Allocated, Queued, Reserved, Signing, State, Wait}
 use futures::future::join_all;
 use jiff::Timestamp;
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use crate::causes::Causes;
 use crate::directory::Seat;
@@ -181,18 +181,16 @@ impl Node {
     /// The same for requests of one lane that came together, in order. Each is told as soon as it is
     /// known; those that are not ours to settle go elsewhere together, still in order.
     pub async fn settle_share(&self, share: Vec<(Pending, oneshot::Sender<Verdict>)>) {
-        let answers = share.into_iter().map(|(pending, reply)| async move {
+        // In their order, which is the order of their answers: one statement stores them all.
+        let deadline = Instant::now() + PATIENCE;
+        let mut moved = Vec::new();
+        for (pending, reply) in share {
             let tx = pending.tx.tx;
-            let followed = follow(pending).await;
-            match followed {
-                Followed::Settled(origin, verdict) => {
-                    self.tell(tx, origin, reply, verdict);
-                    None
-                }
-                Followed::Elsewhere(moved) => Some((moved, reply)),
+            match follow(pending, deadline).await {
+                Followed::Settled(origin, verdict) => self.tell(tx, origin, reply, verdict),
+                Followed::Elsewhere(one) => moved.push((one, reply)),
             }
-        });
-        let moved: Vec<(Box<Moved>, _)> = join_all(answers).await.into_iter().flatten().collect();
+        }
         if !moved.is_empty() {
             self.elsewhere(moved).await;
         }
@@ -331,7 +329,7 @@ impl Node {
     }
 }
 
-async fn follow(pending: Pending) -> Followed {
+async fn follow(pending: Pending, deadline: Instant) -> Followed {
     let Pending {
         seat,
         tx,
@@ -342,7 +340,7 @@ async fn follow(pending: Pending) -> Followed {
     let Some(answer) = answer else {
         return Followed::Settled(origin, Verdict::Overloaded);
     };
-    match timeout(PATIENCE, answer).await {
+    match timeout_at(deadline, answer).await {
         Ok(Ok(Verdict::NotLeader(leader))) if origin == Origin::Client => {
             Followed::Elsewhere(Box::new(Moved {
                 seat,
