@@ -30,4 +30,5 @@ mod world {
     mod rounds;
     mod true_ends;
     mod fair_waits;
+    mod retiring;
 }
