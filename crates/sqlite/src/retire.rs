@@ -21,6 +21,10 @@ struct Ending {
 }
 
 /// What decides about a row.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one fact of the row, and they combine freely"
+)]
 struct Facts {
     lane: i64,
     nonce: Option<i64>,
@@ -28,6 +32,14 @@ struct Facts {
     is_final: bool,
     is_ripe: bool,
     is_audited: bool,
+    is_told_again: bool,
+}
+
+impl Facts {
+    /// It has ended for good, and too lately or not deep enough.
+    const fn waits(&self) -> bool {
+        self.is_final && !self.is_told_again && !self.is_ripe
+    }
 }
 
 pub(crate) fn retire(db: &Db<'_>, retire: &Retire) -> Answer<Retired> {
@@ -40,13 +52,13 @@ pub(crate) fn retire(db: &Db<'_>, retire: &Retire) -> Answer<Retired> {
 
 fn thin(db: &Db<'_>, retire: &Retire) -> Answer<Retired> {
     let after = db.value("SELECT thinned_seq FROM retention WHERE id = 1", [])?;
-    let passed = endings(db, after, retire)?;
-    let txs: BTreeSet<TxId> = passed.iter().map(|each| each.tx).collect();
+    // What has ended and cannot be made small yet is waited for: it is not met again.
+    let (last, passed, rows) = batch(db, after, retire, |facts, _| facts.waits())?;
     let mut retired = 0;
-    for tx in txs {
-        let Some(facts) = facts(db, tx, retire)?.filter(|facts| facts.is_ripe) else {
+    for (tx, facts) in rows {
+        if !facts.is_ripe || facts.is_told_again {
             continue;
-        };
+        }
         forget_details(db, tx, &facts)?;
         db.run_one(
             "UPDATE managed_tx SET payload = CASE WHEN payload IS NULL THEN NULL ELSE x'' END,
@@ -55,58 +67,66 @@ fn thin(db: &Db<'_>, retire: &Retire) -> Answer<Retired> {
         )?;
         retired += 1;
     }
-    if let Some(last) = passed.last() {
+    if let Some(last) = last {
         let sql = "UPDATE retention SET thinned_seq = ?1 WHERE id = 1";
-        db.run_one(sql, [last.seq])?;
+        db.run_one(sql, [last])?;
     }
-    Ok(Retired {
-        passed: passed.len(),
-        retired,
-    })
+    Ok(Retired { passed, retired })
 }
 
 fn delete(db: &Db<'_>, retire: &Retire) -> Answer<Retired> {
     let after = db.value("SELECT deleted_seq FROM retention WHERE id = 1", [])?;
-    let mut passed = endings(db, after, retire)?;
-    let top = passed.last().map_or(0, |last| last.seq);
-    let mut rows: BTreeMap<TxId, (Facts, bool)> = BTreeMap::new();
-    for tx in passed.iter().map(|each| each.tx).collect::<BTreeSet<_>>() {
-        // What was told again since is looked at when its last telling is.
-        let again = db.exists(
-            "SELECT 1 FROM tx_completion WHERE tx_id = ?1 AND seq > ?2 LIMIT 1",
-            params![key(tx), top],
-        )?;
-        if let Some(facts) = facts(db, tx, retire)? {
-            rows.insert(tx, (facts, again));
-        }
-    }
-    let blocks = |each: &Ending| match rows.get(&each.tx) {
-        None => false,
-        Some((facts, again)) if facts.is_final => !again && !facts.is_ripe,
-        // Its end was undone, and the next one must say which it corrects.
-        Some(_) => each.told != Name::Stuck,
-    };
-    let stop = passed.iter().position(blocks).unwrap_or(passed.len());
-    for kept in passed.drain(stop..) {
-        rows.remove(&kept.tx);
-    }
-    let Some(last) = passed.last() else {
+    // The next end of what was undone must say which one it corrects.
+    let undone = |facts: &Facts, told| !facts.is_final && told != Name::Stuck;
+    let blocks = |facts: &Facts, told| facts.waits() || undone(facts, told);
+    let (last, passed, rows) = batch(db, after, retire, blocks)?;
+    let Some(last) = last else {
         return Ok(Retired::default());
     };
     let floor = "UPDATE retention SET deleted_seq = ?1 WHERE id = 1";
-    db.run_one(floor, [last.seq])?;
-    db.run("DELETE FROM tx_completion WHERE seq <= ?1", [last.seq])?;
+    db.run_one(floor, [last])?;
+    db.run("DELETE FROM tx_completion WHERE seq <= ?1", [last])?;
     let mut retired = 0;
-    for (tx, (facts, again)) in rows {
-        if facts.is_ripe && !again && !facts.is_audited {
+    for (tx, facts) in rows {
+        if facts.is_ripe && !facts.is_told_again && !facts.is_audited {
             remove(db, tx, &facts)?;
             retired += 1;
         }
     }
-    Ok(Retired {
-        passed: passed.len(),
-        retired,
-    })
+    Ok(Retired { passed, retired })
+}
+
+/// The oldest endings after one, up to the first that blocks: the last of them, how many, and the transactions of
+/// which none is told beyond.
+fn batch(
+    db: &Db<'_>,
+    after: i64,
+    retire: &Retire,
+    blocks: impl Fn(&Facts, Name) -> bool,
+) -> Answer<(Option<i64>, usize, BTreeMap<TxId, Facts>)> {
+    let mut passed = endings(db, after, retire)?;
+    let top = passed.last().map_or(0, |last| last.seq);
+    let mut rows: BTreeMap<TxId, Facts> = BTreeMap::new();
+    for tx in passed.iter().map(|each| each.tx).collect::<BTreeSet<_>>() {
+        let Some(mut facts) = facts(db, tx, retire)? else {
+            continue;
+        };
+        // What was told again since is looked at when its last telling is.
+        facts.is_told_again = db.exists(
+            "SELECT 1 FROM tx_completion WHERE tx_id = ?1 AND seq > ?2 LIMIT 1",
+            params![key(tx), top],
+        )?;
+        rows.insert(tx, facts);
+    }
+    let stops = |each: &Ending| {
+        let facts = rows.get(&each.tx);
+        facts.is_some_and(|facts| blocks(facts, each.told))
+    };
+    let stop = passed.iter().position(stops).unwrap_or(passed.len());
+    for kept in passed.drain(stop..) {
+        rows.remove(&kept.tx);
+    }
+    Ok((passed.last().map(|last| last.seq), passed.len(), rows))
 }
 
 /// Reservations that were given back are in no feed. Of rows this old nearly all are deleted already, so
@@ -196,6 +216,7 @@ fn facts(db: &Db<'_>, tx: TxId, retire: &Retire) -> Answer<Option<Facts>> {
                 is_final,
                 is_ripe: is_final && at <= by && is_deep,
                 is_audited: cells.next()?,
+                is_told_again: false,
             })
         },
     )

@@ -231,7 +231,7 @@ async fn a_payload_that_changed_on_disk_is_corruption() {
     let other = payload(1_000_000_000).canonical();
     let swap = store.write(move |db| {
         let conn = db.connection();
-        conn.execute_batch("DROP TRIGGER managed_tx_intent")?;
+        conn.execute_batch("DROP TRIGGER managed_tx_payload")?;
         let sql = "UPDATE managed_tx SET payload = ?1, version = version + 1";
         Ok(conn.execute(sql, [other])?)
     });

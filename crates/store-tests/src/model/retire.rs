@@ -34,10 +34,19 @@ impl Whole {
     }
 
     fn thin(&mut self, retire: &Retire) -> Retired {
-        let passed = self.endings(self.floors.thinned, retire);
-        let txs: BTreeSet<TxId> = passed.iter().map(|(_, tx, _)| *tx).collect();
-        let ripe = |tx: &&TxId| self.is_ripe(&self.records[*tx], retire);
-        let ripe: Vec<TxId> = txs.iter().filter(ripe).copied().collect();
+        let mut passed = self.endings(self.floors.thinned, retire);
+        let top = passed.last().map(|(seq, ..)| *seq).unwrap_or_default();
+        let waits = |tx: TxId| {
+            let row = &self.records[&tx];
+            row.state.is_final() && !self.told_after(tx, top) && !self.is_ripe(row, retire)
+        };
+        let stop = passed.iter().position(|(_, tx, _)| waits(*tx));
+        let kept = passed.split_off(stop.unwrap_or(passed.len()));
+        let mut ripe: BTreeSet<TxId> = passed.iter().map(|(_, tx, _)| *tx).collect();
+        ripe.retain(|tx| {
+            let again = self.told_after(*tx, top) || kept.iter().any(|(_, kept, _)| kept == tx);
+            !again && self.is_ripe(&self.records[tx], retire)
+        });
         for tx in &ripe {
             self.forget_details(*tx);
             let row = self.records.get_mut(tx).unwrap();
@@ -56,11 +65,15 @@ impl Whole {
         }
     }
 
+    /// What was told again since is looked at when its last telling is.
+    fn told_after(&self, tx: TxId, seq: FeedSeq) -> bool {
+        self.feed.iter().any(|c| c.tx == tx && c.seq > seq)
+    }
+
     fn delete(&mut self, retire: &Retire) -> Retired {
         let mut passed = self.endings(self.floors.feed, retire);
         let top = passed.last().map(|(seq, ..)| *seq).unwrap_or_default();
-        // What was told again since is looked at when its last telling is.
-        let told_again = |tx: TxId| self.feed.iter().any(|c| c.tx == tx && c.seq > top);
+        let told_again = |tx: TxId| self.told_after(tx, top);
         let blocks = |tx: TxId, told: Name| {
             let row = &self.records[&tx];
             if row.state.is_final() {
