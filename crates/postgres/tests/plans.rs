@@ -327,7 +327,7 @@ impl Desk {
         for stage in [Stage::Thin, Stage::Delete, Stage::Sweep] {
             let batch = Retire {
                 stage,
-                older_than: Duration::ZERO,
+                older_than: Duration::from_hours(1),
                 limit: 10,
                 beneath: vec![(lane(1).chain, Height::MAX)],
             };
