@@ -86,6 +86,7 @@ async fn fill(url: &str) -> Result<()> {
         .batch_execute(
             "INSERT INTO signer_lease (chain_id, signer)
              SELECT 9, substr(sha256(n::text::bytea), 1, 20) FROM generate_series(1, 20000) n;
+             INSERT INTO lane_floor (lane_id, nonce) SELECT lane_id, 1 FROM signer_lease WHERE chain_id = 9;
              INSERT INTO due_work (tx_id, lane_id, due_at)
              SELECT tx_id, lane_id, now() + interval '1 day' FROM managed_tx WHERE lane_id >= 1000000 LIMIT 100000;
              INSERT INTO tx_attempt (tx_id, n, chain_id, kind, tx_hash, raw, fencing_token)
