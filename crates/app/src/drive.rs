@@ -10,9 +10,11 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, timeou
 
 use crate::causes::Causes;
 use crate::lifecycle::follow::Follower;
+use crate::lifecycle::retire::IDLE;
 use crate::node::{Crew, Node};
 use crate::ports::READ_LIMIT_MAX;
 use crate::recovery::adopt::Adopter;
+use crate::settings::Retention;
 
 /// How often lanes without a leader and lanes with a queue are looked for. Longer delays failover,
 /// shorter asks the store for nothing most of the time.
@@ -76,6 +78,9 @@ impl Running {
         tasks.spawn(look(Arc::clone(&node)));
         tasks.spawn(tell(Arc::clone(&node)));
         tasks.spawn(gauge(Arc::clone(&node)));
+        if let Some(retention) = node.settings.retention {
+            tasks.spawn(retire(Arc::clone(&node), retention));
+        }
         Self { node, tasks }
     }
 
@@ -172,6 +177,21 @@ async fn tell(node: Arc<Node>) {
         if let Err(error) = node.watch_feed().await {
             tracing::warn!(error = %Causes(&error), "looking at the feed failed");
         }
+    }
+}
+
+async fn retire(node: Arc<Node>, retention: Retention) {
+    let mut wait = retention.interval;
+    loop {
+        sleep(wait).await;
+        wait = match node.retire(retention).await {
+            Ok(true) => retention.interval,
+            Ok(false) => IDLE.max(retention.interval),
+            Err(error) => {
+                tracing::warn!(error = %Causes(&error), "retiring what ended long ago failed");
+                IDLE.max(retention.interval)
+            }
+        };
     }
 }
 

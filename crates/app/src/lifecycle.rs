@@ -9,6 +9,7 @@ pub mod follow;
 pub mod receipt;
 pub mod finality;
 pub mod completion;
+pub(crate) mod retire;
 
 use crate::ports::StoreError;
 use accept::Verdict;

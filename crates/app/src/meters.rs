@@ -15,7 +15,7 @@ use fencepost_domain::attempt;
 use fencepost_domain::state::Why;
 
 use crate::lifecycle::accept::Verdict;
-use crate::ports::Action;
+use crate::ports::{Action, Stage};
 
 /// A label `result`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -46,6 +46,12 @@ struct Desk {
 struct Remedied {
     action: &'static str,
     result: &'static str,
+}
+
+/// A label `stage`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Staged {
+    stage: &'static str,
 }
 
 /// A configured signer on a chain.
@@ -84,6 +90,7 @@ pub struct Meters {
     late_hash: Counter,
     remedy: Family<Remedied, Counter>,
     signer_balance: Family<OfSigner, Gauge<f64, AtomicU64>>,
+    retired: Family<Staged, Counter>,
 }
 
 /// From a fifth of a millisecond to some seconds.
@@ -115,6 +122,7 @@ impl Meters {
             late_hash: Counter::default(),
             remedy: Family::default(),
             signer_balance: Family::default(),
+            retired: Family::default(),
         };
         let registry = registry.sub_registry_with_prefix("fencepost");
         let m = &meters;
@@ -226,6 +234,11 @@ impl Meters {
             "What a configured signer has, rounded",
             self.signer_balance.clone(),
         );
+        registry.register(
+            "retired",
+            "Transactions that ended long ago and were retired, by what became of them",
+            self.retired.clone(),
+        );
     }
 
     /// Counters stand at zero from the start. One that first appears at 1 has no increase, and an alert
@@ -255,6 +268,9 @@ impl Meters {
             for result in ["done", "refused"] {
                 drop(self.remedy.get_or_create(&Remedied { action, result }));
             }
+        }
+        for stage in [Stage::Thin, Stage::Delete, Stage::Sweep] {
+            drop(self.retired.get_or_create(&staged(stage)));
         }
         for result in Verdict::WORDS {
             drop(self.tx_create.get_or_create(&Outcome { result }));
@@ -349,6 +365,11 @@ impl Meters {
             .inc();
     }
 
+    pub(crate) fn retired(&self, stage: Stage, count: usize) {
+        let counter = self.retired.get_or_create(&staged(stage));
+        counter.inc_by(u64::try_from(count).unwrap_or(u64::MAX));
+    }
+
     pub(crate) fn late_hash(&self) {
         self.late_hash.inc();
     }
@@ -365,6 +386,16 @@ impl Meters {
     pub(crate) fn oldest_snapshot(&self, age: Duration) {
         let age = i64::try_from(age.as_secs()).unwrap_or(i64::MAX);
         self.oldest_snapshot_age.set(age);
+    }
+}
+
+/// A swept reservation is deleted like any other row.
+const fn staged(stage: Stage) -> Staged {
+    Staged {
+        stage: match stage {
+            Stage::Thin => "thinned",
+            Stage::Delete | Stage::Sweep => "deleted",
+        },
     }
 }
 

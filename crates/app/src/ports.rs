@@ -12,6 +12,7 @@ mod moves;
 mod remedy;
 mod policy;
 mod reservation;
+mod retire;
 mod read;
 mod chain;
 mod signer;
@@ -49,6 +50,7 @@ pub use remedy::{
     Progress, RemedyId,
 };
 pub use reservation::{LATE_HASHES_MAX, Settle, SettleAct, Settled};
+pub use retire::{Retire, Retired, Stage};
 pub use signer::{Signed, Signer, Unsignable};
 pub use watched::{Watched, Watcher};
 
@@ -150,7 +152,8 @@ pub trait Store: Send + Sync {
         audit: &Audit,
     ) -> Result<CursorMoved, StoreError>;
 
-    /// Nonces from `from` up to the cursor that no transaction holds, lowest first.
+    /// Nonces from `from` up to the cursor that no transaction holds, lowest first. What a deleted
+    /// transaction used, and all below it, is used.
     async fn gaps(&self, lane: LaneId, from: Nonce, limit: usize)
     -> Result<Vec<Nonce>, StoreError>;
 
@@ -261,6 +264,12 @@ pub trait Store: Send + Sync {
     /// What the holder of a reservation says; its lock token is the fence, so any node may.
     async fn settle(&self, call: &Settle) -> Result<Settled, StoreError>;
 
+    // ---- retiring ----------------------------------------------------------------------------
+
+    /// Makes what ended long ago small, or deletes it: one bounded statement, which waits for nobody and
+    /// of which one runs at a time. What is held, was reopened or is not deep enough is left alone.
+    async fn retire(&self, retire: &Retire) -> Result<Retired, StoreError>;
+
     // ---- reading -----------------------------------------------------------------------------
 
     /// One transaction.
@@ -291,6 +300,7 @@ pub trait Store: Send + Sync {
     /// All attempts of these transactions, by transaction and number.
     async fn attempts(&self, txs: &[TxId]) -> Result<Vec<StoredAttempt>, StoreError>;
 
-    /// The feed after `after`: contiguous, and never another row at or below what was returned.
+    /// The feed after `after`: contiguous, and never another row at or below what was returned. Below its
+    /// floor there is nothing to return, not even what comes after.
     async fn completions(&self, after: FeedSeq, limit: usize) -> Result<Feed, StoreError>;
 }

@@ -52,6 +52,8 @@ pub struct Settings {
     pub stuck: StuckAfter,
     /// How nonces are lent.
     pub lending: Lending,
+    /// How long what has ended is kept; none keeps it for ever.
+    pub retention: Option<Retention>,
 }
 
 /// When the head of a lane counts as stuck, and how often its policy is asked about it.
@@ -76,6 +78,19 @@ pub struct Lending {
     pub grace: Duration,
     /// What becomes of a nonce that its holder neither used nor gave back.
     pub on_expiry: OnExpiry,
+}
+
+/// How long what has ended is kept, and how fast it goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    /// After so long its details go.
+    pub keep: Duration,
+    /// So long after that its request id is still honoured; then all of it goes.
+    pub request_ids: Duration,
+    /// How many rows one statement looks at.
+    pub batch: usize,
+    /// Between two batches.
+    pub interval: Duration,
 }
 
 /// What becomes of a nonce that its holder neither used nor gave back.
@@ -145,6 +160,7 @@ impl Default for Settings {
                 grace: Duration::from_secs(60),
                 on_expiry: OnExpiry::Recycle,
             },
+            retention: None,
         }
     }
 }

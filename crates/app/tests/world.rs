@@ -31,4 +31,5 @@ mod world {
     mod true_ends;
     mod fair_waits;
     mod sharing;
+    mod retiring;
 }

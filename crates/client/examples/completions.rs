@@ -37,8 +37,9 @@ async fn read(client: &Client, stored: Position, id: Uuid) -> Result<State> {
             Ok(batch) => batch,
             // The end of the feed was lost in a failover. What was worked off must be compared with what is read
             // now; here there is nothing to lose, so it is read from the beginning.
-            Err(FeedError::Reset { .. }) => {
-                feed = client.completions(0);
+            Err(FeedError::Reset { problem, .. }) => {
+                let begins = problem.and_then(|problem| problem.begins_after);
+                feed = client.completions(begins.unwrap_or(0));
                 continue;
             }
             // The reader is where it was: asking again is safe. A service would do so for ever.

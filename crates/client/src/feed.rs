@@ -82,9 +82,10 @@ pub struct Batch {
 /// Why there is no next stretch. The reader stays where it is; asking again is always safe.
 #[derive(Debug, thiserror::Error)]
 pub enum FeedError {
-    /// The feed is no longer the one that was read: the database was failed over and lost its newest rows.
-    /// Read again from the last number that is certain (0 reads everything) and take what comes as the truth:
-    /// numbers after it may now stand for other transactions.
+    /// The feed is no longer the one that was read: the database was failed over and lost its newest rows, or
+    /// the reader is behind what was retired. Read again from the last number that is certain, or from
+    /// [`Problem::begins_after`] where that is higher, and take what comes as the truth: after a failover numbers
+    /// may stand for other transactions.
     #[error("the feed was reset: what was read up to {} may be gone", position.after)]
     Reset {
         /// Where the reader is.

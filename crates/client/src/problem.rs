@@ -100,6 +100,9 @@ pub struct Problem {
     /// All fields that are wrong.
     #[serde(default)]
     pub errors: Vec<FieldError>,
+    /// The number after which the feed begins, where it was asked for what it has not.
+    #[serde(default)]
+    pub begins_after: Option<u64>,
     /// When to try again, if the node says so.
     #[serde(default)]
     pub retry_after_seconds: Option<u64>,

@@ -8,7 +8,7 @@ mod page;
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use fencepost_domain::ids::{RequestId, TxId};
+use fencepost_domain::ids::{FeedSeq, RequestId, TxId};
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -56,6 +56,10 @@ pub(crate) struct Told {
     /// All fields that are wrong
     #[serde(skip_serializing_if = "Vec::is_empty")]
     errors: Vec<FieldError>,
+    /// The number after which the feed begins now: `after` of a reader that starts anew
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    begins_after: Option<u64>,
     /// When to try again, as in `Retry-After`: a result of a batch has no header of its own
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, minimum = 1)]
@@ -100,6 +104,7 @@ impl Problem {
             request_id: None,
             tx_id: None,
             errors: vec![],
+            begins_after: None,
             retry_after_seconds: again.then_some(RETRY_AFTER_SECONDS),
         }))
     }
@@ -113,6 +118,12 @@ impl Problem {
     /// About a request by the client's own name for it.
     pub(crate) fn request(mut self, request_id: Option<&RequestId>) -> Self {
         self.0.request_id = request_id.map(|id| id.as_str().to_owned());
+        self
+    }
+
+    /// Where the feed begins.
+    pub(crate) fn begins_after(mut self, floor: FeedSeq) -> Self {
+        self.0.begins_after = Some(floor.get());
         self
     }
 

@@ -23,6 +23,7 @@ mod api {
     mod pages;
     mod cursors;
     mod feed;
+    mod retired;
     mod signers;
     mod gaps;
     mod access;

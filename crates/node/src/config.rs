@@ -133,6 +133,7 @@ impl Draft {
         settings.lending = from.section("reservation", |from| {
             sending::lending(from, settings.lending)
         });
+        settings.retention = from.section("retention", sending::retention);
         let keys_file = from.section("auth", |from| from.text("keys_file", String::new()));
         let draft = Self {
             node,

@@ -90,7 +90,7 @@ fn every_example_is_a_configuration() {
             seen += 1;
         }
     }
-    assert_eq!(seen, 2);
+    assert_eq!(seen, 3);
 }
 
 #[test]

@@ -26,6 +26,7 @@ mod remedy;
 mod decision;
 mod acts;
 mod reservation;
+mod retire;
 mod read;
 mod view;
 
@@ -37,8 +38,8 @@ use fencepost_app::ports::{
     Acquired, Act, Acts, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, CursorMove,
     CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Key, LaneBatch, LaneCreated,
     LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx, Orphan, PageQuery,
-    PauseChange, Paused, Pulse, Record, RemedyId, Renewed, Settle, Settled, Store, StoreError,
-    StoredAttempt, StoredEvent, Terms, check,
+    PauseChange, Paused, Pulse, Record, RemedyId, Renewed, Retire, Retired, Settle, Settled, Store,
+    StoreError, StoredAttempt, StoredEvent, Terms, check,
 };
 use fencepost_domain::ids::{
     ChainId, FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, TxId,
@@ -350,6 +351,11 @@ impl Store for PostgresStore {
     async fn settle(&self, call: &Settle) -> Result<Settled, StoreError> {
         check::settle(call)?;
         self.settle_call(call).await
+    }
+
+    async fn retire(&self, retire: &Retire) -> Result<Retired, StoreError> {
+        check::retire(retire)?;
+        self.retire_batch(retire).await
     }
 
     async fn find(&self, key: &Key) -> Result<Option<Record>, StoreError> {

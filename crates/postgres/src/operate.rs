@@ -88,7 +88,9 @@ SELECT old.next_nonce AS before, new.next_nonce AS after, (SELECT true) AS found
 const LOWER_LOCK: &str =
     "SELECT next_nonce, paused, held FROM signer_lease WHERE lane_id = $1 FOR NO KEY UPDATE";
 const LOWER_HELD: &str = "
-SELECT nonce FROM managed_tx WHERE lane_id = $1 AND nonce >= $2 ORDER BY nonce LIMIT 1";
+SELECT nonce FROM managed_tx WHERE lane_id = $1 AND nonce >= $2
+ UNION ALL SELECT nonce - 1 FROM lane_floor WHERE lane_id = $1 AND nonce > $2
+ ORDER BY nonce LIMIT 1";
 const LOWER: &str = "
 WITH new AS (
     UPDATE signer_lease SET next_nonce = $2, updated_at = clock_timestamp()
@@ -103,7 +105,8 @@ SELECT lane_id, 'LOWER_CURSOR', $3, $4, $5, $6, 'DONE', at, at FROM new";
 const GAPS: &str = "
 SELECT n.nonce
   FROM signer_lease l,
-       generate_series($2::bigint, least(l.next_nonce, $2::bigint + 100000) - 1) AS n(nonce)
+       LATERAL (SELECT greatest($2, (SELECT f.nonce FROM lane_floor f WHERE f.lane_id = $1))::bigint AS lowest) o,
+       generate_series(o.lowest, least(l.next_nonce, o.lowest + 100000) - 1) AS n(nonce)
  WHERE l.lane_id = $1
    AND NOT EXISTS (SELECT FROM managed_tx m WHERE m.lane_id = $1 AND m.nonce = n.nonce)
  ORDER BY n.nonce

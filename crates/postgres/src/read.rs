@@ -135,7 +135,8 @@ impl PostgresStore {
             .collect()
     }
 
-    /// Head and rows come from one snapshot: rows are there up to exactly that head. The limits keep
+    /// Head, floor and rows come from one snapshot: rows are there from exactly that floor to exactly that
+    /// head. Whoever has not seen what was retired gets none: it must not read on as if it had. The limits keep
     /// the planner from reading all lanes for a page of completions.
     pub(crate) async fn feed_after(
         &self,
@@ -143,11 +144,12 @@ impl PostgresStore {
         limit: usize,
     ) -> Result<Feed, StoreError> {
         let sql = "
-            SELECT h.last_seq, h.epoch, c.seq, c.tx_id, m.kind, l.chain_id, l.signer, m.request_id,
+            SELECT h.last_seq, h.epoch, r.deleted_seq, c.seq, c.tx_id, m.kind, l.chain_id, l.signer, m.request_id,
                    c.nonce, c.state, c.sub_state, c.tx_hash, c.block_number, c.at, c.corrects
-              FROM feed_head h
+              FROM feed_head h CROSS JOIN retention r
               LEFT JOIN LATERAL (
-                   SELECT * FROM tx_completion WHERE seq > $1 ORDER BY seq LIMIT $2) c ON true
+                   SELECT * FROM tx_completion WHERE seq > $1 AND $1 >= r.deleted_seq
+                    ORDER BY seq LIMIT $2) c ON true
               LEFT JOIN LATERAL (
                    SELECT kind, request_id FROM managed_tx t WHERE t.tx_id = c.tx_id LIMIT 1) m ON true
               LEFT JOIN LATERAL (
@@ -159,6 +161,7 @@ impl PostgresStore {
             .await?;
         let first = found.first().ok_or_else(|| corrupt("feed_head"))?;
         let head = FeedSeq::from_column(column(first, "last_seq")?)?;
+        let floor = FeedSeq::from_column(column(first, "deleted_seq")?)?;
         let epoch: i64 = column(first, "epoch")?;
         let mut completions = Vec::with_capacity(found.len());
         for row in &found {
@@ -170,6 +173,7 @@ impl PostgresStore {
         Ok(Feed {
             completions,
             head,
+            floor,
             epoch,
         })
     }

@@ -13,7 +13,8 @@ use tokio_postgres::types::FromSql;
 
 /// The columns of a record, of `managed_tx m` and its `signer_lease l`.
 pub(crate) const RECORD: &str = "
-m.tx_id, m.lane_id, l.chain_id, l.signer, m.kind, m.request_id, m.payload, m.state, m.sub_state,
+m.tx_id, m.lane_id, l.chain_id, l.signer, m.kind, m.request_id, m.payload,
+CASE WHEN length(m.payload) = 0 THEN m.payload_hash END AS retired, m.state, m.sub_state,
 m.nonce, m.nonce_given_back, m.tx_hash, m.block_number, m.block_hash, m.mined_hash, m.mined_by,
 m.mined_status, m.foreign_hash, m.attempts, m.submit_attempts, m.last_error, m.first_submit_at,
 m.last_submit_at, m.receipt, m.confirmed_at, m.not_after, m.meta, m.lock_token,
@@ -61,6 +62,7 @@ pub(crate) fn small(row: &Row, name: &'static str) -> Result<u32, StoreError> {
 
 pub(crate) fn record(row: &Row) -> Result<Record, StoreError> {
     let payload: Option<&[u8]> = column(row, "payload")?;
+    let payload = payload.filter(|bytes| !bytes.is_empty());
     let meta: Option<String> = column(row, "meta")?;
     let lock: Option<uuid::Uuid> = column(row, "lock_token")?;
     let expires_at = column(row, "reserve_expires_at")?;
@@ -77,6 +79,7 @@ pub(crate) fn record(row: &Row) -> Result<Record, StoreError> {
         kind,
         request_id: request_id(row)?,
         payload: payload.map(Payload::from_canonical).transpose()?,
+        retired: hash(row, "retired")?,
         state,
         attempts: small(row, "attempts")?,
         submit_attempts: small(row, "submit_attempts")?,

@@ -11,11 +11,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use fencepost_app::ports::{
     Acquired, Action, Acts, Bid, Body, CursorMove, Decided, Decision, Held, Holder, Key, LaneBatch,
-    LaneCreated, LaneMoves, LanePromotion, Move, NewRemedy, NewTx, PageQuery, Record, Store, Terms,
+    LaneCreated, LaneMoves, LanePromotion, Move, NewRemedy, NewTx, PageQuery, Record, Retire,
+    Stage, Store, Terms,
 };
 use fencepost_domain::B256;
 use fencepost_domain::attempt::Kind::Original;
-use fencepost_domain::ids::{FeedSeq, LaneSeq, NodeId, Nonce, RequestId, TxId};
+use fencepost_domain::ids::{FeedSeq, Height, LaneSeq, NodeId, Nonce, RequestId, TxId};
 use fencepost_domain::state::Wait;
 use fencepost_domain::transition::Input;
 use fencepost_postgres::{PostgresStore, Settings};
@@ -26,7 +27,7 @@ use uuid::Uuid;
 const ROWS: u64 = 1_000_000;
 
 /// Tables that grow. The others hold one row, or one for each node.
-const TABLES: [&str; 9] = [
+const TABLES: [&str; 10] = [
     "managed_tx",
     "tx_event",
     "tx_attempt",
@@ -36,6 +37,7 @@ const TABLES: [&str; 9] = [
     "tx_completion",
     "signer_lease",
     "remedy",
+    "lane_floor",
 ];
 
 /// Scans in logged plans that read a growing table from end to end, with their statements.
@@ -84,6 +86,7 @@ async fn fill(url: &str) -> Result<()> {
         .batch_execute(
             "INSERT INTO signer_lease (chain_id, signer)
              SELECT 9, substr(sha256(n::text::bytea), 1, 20) FROM generate_series(1, 20000) n;
+             INSERT INTO lane_floor (lane_id, nonce) SELECT lane_id, 1 FROM signer_lease WHERE chain_id = 9;
              INSERT INTO due_work (tx_id, lane_id, due_at)
              SELECT tx_id, lane_id, now() + interval '1 day' FROM managed_tx WHERE lane_id >= 1000000 LIMIT 100000;
              INSERT INTO tx_attempt (tx_id, n, chain_id, kind, tx_hash, raw, fencing_token)
@@ -321,6 +324,16 @@ impl Desk {
         store.attempts(ids).await?;
         store.completions(FeedSeq::new(99_990)?, 10).await?;
         store.lane(lane(1)).await?.context("the lane")?;
+        store.gaps(held.lane, Nonce::ZERO, 10).await?;
+        for stage in [Stage::Thin, Stage::Delete, Stage::Sweep] {
+            let batch = Retire {
+                stage,
+                older_than: Duration::from_hours(1),
+                limit: 10,
+                beneath: vec![(lane(1).chain, Height::MAX)],
+            };
+            store.retire(&batch).await?;
+        }
         Ok(())
     }
 }

@@ -23,4 +23,5 @@ mod races {
     mod storm;
     mod whole;
     mod given_back;
+    mod retiring;
 }

@@ -4,8 +4,8 @@
 use fencepost_app::ports::{
     Acquired, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, CursorMove, CursorMoved,
     Decided, Decision, Enqueued, Held, Holder, LaneBatch, LaneCreated, LaneMoved, LaneMoves,
-    LanePromotion, NewRemedy, NewTx, PauseChange, PauseReason, Paused, Renewed, Settle, Settled,
-    StoreError, Stored,
+    LanePromotion, NewRemedy, NewTx, PauseChange, PauseReason, Paused, Renewed, Retire, Retired,
+    Settle, Settled, StoreError, Stored,
 };
 use fencepost_domain::ids::{ChainId, Incarnation, Lane, LaneId, NodeId, TxId};
 use fencepost_domain::state::Wait;
@@ -348,5 +348,14 @@ impl<'a> Auditor<'a> {
         };
         self.note(format_args!("settle {:?}: {word}", call.act));
         self.world.look_at(&[call.reservation]).await;
+    }
+
+    /// No world retires anything: its checks know every row from its beginning to the end of the run.
+    #[expect(clippy::unused_async, reason = "as every other write")]
+    pub(crate) async fn retire(&self, retire: &Retire, answer: &Retired) {
+        self.note(format_args!(
+            "retire {:?}: {}",
+            retire.stage, answer.retired
+        ));
     }
 }

@@ -193,6 +193,8 @@ fn settings(rng: &mut Rng) -> Settings {
             backlog: rng.below(2) * 5,
             backlog_age: rng.millis(1_000, 4_000),
         },
+        // The checks know every row from its beginning to the end of the run.
+        retention: None,
         lending: Lending {
             ttl: Duration::from_secs(6),
             grace: Duration::from_secs(3),

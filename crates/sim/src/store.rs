@@ -10,8 +10,8 @@ use fencepost_app::ports::{
     Acquired, Act, Acts, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, CursorMove,
     CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Key, LaneBatch, LaneCreated,
     LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx, Orphan, PageQuery,
-    PauseChange, Paused, Pulse, Record, RemedyId, Renewed, Settle, Settled, Store, StoreError,
-    StoredAttempt, StoredEvent,
+    PauseChange, Paused, Pulse, Record, RemedyId, Renewed, Retire, Retired, Settle, Settled, Store,
+    StoreError, StoredAttempt, StoredEvent,
 };
 use fencepost_domain::ids::{
     ChainId, FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, TxId,
@@ -323,5 +323,6 @@ line! {
         fn claim_remedies(ref holder: &Holder, ref held: &[Held], val limit: usize) -> ClaimedRemedies;
         fn decide_remedy(ref holder: &Holder, val held: Held, ref decided: &Decided) -> Decision;
         fn settle(ref call: &Settle) -> Settled;
+        fn retire(ref retire: &Retire) -> Retired;
     }
 }

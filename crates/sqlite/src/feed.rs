@@ -46,6 +46,10 @@ pub(crate) fn tell(db: &Db<'_>, lane: LaneId, step: &Move, standing: &Standing) 
 }
 
 pub(crate) fn completions(db: &Db<'_>, after: FeedSeq, limit: usize) -> Answer<Feed> {
+    let floor = db.value("SELECT deleted_seq FROM retention WHERE id = 1", [])?;
+    let floor = FeedSeq::from_column(floor)?;
+    // Whoever has not seen what was retired must not read on as if it had.
+    let limit = if after < floor { 0 } else { limit };
     let completions = db.all(
         "SELECT c.seq, c.tx_id, c.kind, l.chain_id, l.signer, c.request_id, c.nonce, c.state,
             c.sub_state, c.tx_hash, c.block_number, c.at, c.corrects
@@ -58,6 +62,7 @@ pub(crate) fn completions(db: &Db<'_>, after: FeedSeq, limit: usize) -> Answer<F
     Ok(Feed {
         completions,
         head,
+        floor,
         epoch,
     })
 }

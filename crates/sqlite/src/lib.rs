@@ -30,6 +30,7 @@ mod acts;
 mod reservations;
 mod history;
 mod feed;
+mod retire;
 mod reads;
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0001_tables.sql"),
     include_str!("../migrations/0002_guards.sql"),
     include_str!("../migrations/0003_acts.sql"),
+    include_str!("../migrations/0004_retiring.sql"),
 ];
 
 /// "FNCP": tells our files from any other SQLite database.

@@ -10,6 +10,7 @@ use rusqlite::params;
 use crate::db::Db;
 use crate::error::{Answer, broken};
 use crate::lease::LaneRow;
+use crate::retire::nonce_floor;
 
 /// How many nonces that are free no longer one audit row lists; a longer list reads worse than its
 /// count.
@@ -141,7 +142,11 @@ fn lower(db: &Db<'_>, row: &LaneRow, to: Nonce, audit: &Audit) -> Answer<CursorM
         params![row.id.0, to.column()],
         |row| Ok(Nonce::from_column(row.get(0)?)?),
     )?;
-    if let Some(nonce) = held {
+    // What is deleted holds its nonce still.
+    let used = Some(nonce_floor(db, row.id)?).filter(|used| to < *used);
+    let used = used.map(|used| Nonce::from_column(used.column() - 1));
+    let lowest = held.into_iter().chain(used.transpose()?).min();
+    if let Some(nonce) = lowest {
         return Ok(CursorMoved::Holds(nonce));
     }
     let from = row.next_nonce;
@@ -183,6 +188,7 @@ pub(crate) fn gaps(db: &Db<'_>, lane: LaneId, from: Nonce, limit: usize) -> Answ
     let Some(row) = LaneRow::find(db, lane)? else {
         return Ok(Vec::new());
     };
+    let from = from.max(nonce_floor(db, lane)?);
     let scanned = from.plus(GAP_SCAN_MAX).unwrap_or(Nonce::MAX);
     let end = row.next_nonce.min(scanned);
     let held = db.all(

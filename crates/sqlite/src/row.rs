@@ -87,9 +87,13 @@ impl<'a> Cells<'a> {
         Ok(text.map(read).transpose()?)
     }
 
-    fn payload(&mut self) -> Answer<Option<Payload>> {
+    /// The payload, or the hash of one that was retired.
+    fn payload(&mut self) -> Answer<(Option<Payload>, Option<B256>)> {
         let bytes: Option<Vec<u8>> = self.next()?;
         let accepted = self.maybe_hash("payload_hash")?;
+        if bytes.as_ref().is_some_and(Vec::is_empty) {
+            return Ok((None, accepted));
+        }
         let payload = bytes
             .map(|bytes| Payload::from_canonical(&bytes))
             .transpose()?;
@@ -98,7 +102,7 @@ impl<'a> Cells<'a> {
             let column = "payload_hash";
             return Err(Corrupt { column }.into());
         }
-        Ok(payload)
+        Ok((payload, None))
     }
 
     fn state(&mut self, kind: Kind) -> Answer<State> {
@@ -145,13 +149,16 @@ pub(crate) fn record(row: &Row<'_>) -> Answer<Record> {
     let lane_id = LaneId(cells.next()?);
     let lane = cells.lane()?;
     let kind = Kind::from_word(&cells.next::<String>()?)?;
+    let request_id = cells.request_id()?;
+    let (payload, retired) = cells.payload()?;
     Ok(Record {
         tx,
         lane_id,
         lane,
         kind,
-        request_id: cells.request_id()?,
-        payload: cells.payload()?,
+        request_id,
+        payload,
+        retired,
         state: cells.state(kind)?,
         attempts: cells.next()?,
         submit_attempts: cells.next()?,

@@ -7,8 +7,8 @@ use fencepost_app::ports::{
     Acquired, Act, Acts, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, CursorMove,
     CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Key, LaneBatch, LaneCreated,
     LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx, Orphan, PageQuery,
-    PauseChange, Paused, Pulse, Record, RemedyId, Renewed, Settle, Settled, Store, StoreError,
-    StoredAttempt, StoredEvent, check,
+    PauseChange, Paused, Pulse, Record, RemedyId, Renewed, Retire, Retired, Settle, Settled, Store,
+    StoreError, StoredAttempt, StoredEvent, check,
 };
 use fencepost_domain::ids::{
     ChainId, FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, TxId,
@@ -19,7 +19,7 @@ use crate::moves::Told;
 use crate::open::SqliteStore;
 use crate::{
     accept, acts, due, feed, history, lanes, lease, migrate, moves, nodes, operate, queue, reads,
-    remedies, reservations,
+    remedies, reservations, retire,
 };
 
 type Answered<T> = Result<T, StoreError>;
@@ -266,6 +266,12 @@ impl Store for SqliteStore {
         check::settle(call)?;
         let call = *call;
         self.write(move |db| reservations::settle(db, &call)).await
+    }
+
+    async fn retire(&self, batch: &Retire) -> Answered<Retired> {
+        check::retire(batch)?;
+        let batch = batch.clone();
+        self.write(move |db| retire::retire(db, &batch)).await
     }
 
     async fn find(&self, key: &Key) -> Answered<Option<Record>> {

@@ -19,6 +19,7 @@ pub mod moves;
 pub mod feed;
 pub mod due;
 pub mod reservations;
+pub mod retiring;
 pub mod remedies;
 pub mod decisions;
 pub mod acts;
@@ -45,7 +46,7 @@ pub trait Harness: Send + Sync {
     async fn second_handle(&self) -> Option<Arc<dyn Store>>;
 
     /// Lets the store's clock pass. Where the clock cannot be moved, every stored time that is
-    /// compared with it moves back instead: leases, heartbeats, due work, reservations. Other times
+    /// compared with it moves back instead: leases, heartbeats, due work, reservations, endings. Other times
     /// may move or not.
     async fn advance(&self, by: Duration);
 
@@ -180,6 +181,20 @@ macro_rules! scenarios {
                 a_used_nonce_can_still_be_named
                 holders_need_no_leader
                 a_holder_is_faster_than_an_expiry
+            }
+            retiring {
+                what_ended_long_ago_is_made_small
+                a_lane_without_its_history_tells_on
+                a_request_id_outlives_the_payload
+                the_feed_begins_after_what_is_deleted
+                nonces_of_what_is_deleted_stay_used
+                what_was_reopened_is_left_alone
+                what_is_stuck_is_left_alone
+                what_is_not_deep_enough_is_left_alone
+                batches_are_small_and_go_on
+                what_is_audited_stays_small
+                reservations_are_retired
+                creates_and_deletions_do_not_meet
             }
             remedies {
                 a_remedy_is_asked_claimed_and_carried_out

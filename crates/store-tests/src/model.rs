@@ -11,6 +11,7 @@ mod accept;
 mod moves;
 mod remedies;
 mod settle;
+mod retire;
 mod read;
 
 mod ops;

@@ -362,8 +362,8 @@ pub async fn what_ended_stays_ended_when_its_remedy_is_closed(harness: &dyn Harn
     claim(&a, 10).await;
     a.step(id(1), crate::builders::mined(11, 100)).await;
     let ended = a.step(id(1), Input::Final).await;
-    let feed = bench.dump().await.feed;
     bench.advance(std::time::Duration::from_secs(1)).await;
+    let feed = bench.dump().await.feed;
     let closing = Closing {
         remedy,
         refused: Some("already final".to_owned()),

@@ -10,7 +10,7 @@ use crate::causes::Causes;
 use crate::directory::Seat;
 use crate::lifecycle::accept::Verdict;
 use crate::lifecycle::failed;
-use crate::ports::{Body, Held, LaneBatch, LaneCreated, LaneRefusal, NewTx, StoreError};
+use crate::ports::{Body, Held, Key, LaneBatch, LaneCreated, LaneRefusal, NewTx, StoreError};
 
 impl Worker {
     /// Stores the placeholders of a turn.
@@ -35,8 +35,15 @@ impl Worker {
             Err(error) => return failed(&error),
         };
         // What was never given is no gap: the cursor gets there by itself.
-        if matches!(tx.body, Body::Placeholder(nonce) if nonce >= cursor) {
+        if let Body::Placeholder(nonce) = tx.body
+            && nonce >= cursor
+        {
             return Verdict::NotOpen;
+        }
+        match self.was_deleted(seat, tx).await {
+            Ok(true) => return Verdict::NotOpen,
+            Ok(false) => {}
+            Err(error) => return failed(&error),
         }
         let batch = LaneBatch {
             held,
@@ -66,6 +73,19 @@ impl Worker {
                 failed(&error)
             }
         }
+    }
+
+    /// A nonce that is neither held nor open was used by what is deleted now.
+    async fn was_deleted(&self, seat: Seat, tx: &NewTx) -> Result<bool, StoreError> {
+        let Body::Placeholder(nonce) = tx.body else {
+            return Ok(false);
+        };
+        let store = &self.node.store;
+        if store.gaps(seat.id, nonce, 1).await?.first() == Some(&nonce) {
+            return Ok(false);
+        }
+        let holder = store.find(&Key::Nonce(seat.lane, nonce)).await?;
+        Ok(holder.is_none())
     }
 
     fn unfilled(&mut self, held: Held, why: LaneRefusal) -> Verdict {

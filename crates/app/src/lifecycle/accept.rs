@@ -387,6 +387,7 @@ pub fn stored(seat: Seat, tx: &NewTx, state: State, token: Token, at: Timestamp)
             Body::Managed(payload) => Some(payload.clone()),
             Body::Reserved(_) | Body::Placeholder(_) => None,
         },
+        retired: None,
         state,
         attempts: 0,
         submit_attempts: 0,

@@ -54,8 +54,10 @@ impl Node {
         let _reader = Reader(&self.feed);
         loop {
             let feed = self.store.completions(after, limit).await?;
-            // A reader that is ahead of the feed has seen one that was lost: it must hear that now.
-            let over = !feed.completions.is_empty() || feed.head < after;
+            // A reader that is ahead of the feed has seen one that was lost, and one behind its floor has missed
+            // some: it must hear that now.
+            let lost = feed.head < after || after < feed.floor;
+            let over = lost || !feed.completions.is_empty();
             if over || self.is_draining() {
                 return Ok(feed);
             }

@@ -124,6 +124,8 @@ impl Follower {
         let Some(head) = self.window.head() else {
             return Ok(());
         };
+        let below = head.number.get().saturating_sub(self.keep());
+        self.board.settle(Height::new(below).unwrap_or_default());
         let within = |height: &Height| *height <= head.number;
         self.decide(Heads {
             latest: head.number,

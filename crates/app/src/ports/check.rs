@@ -10,8 +10,8 @@ use fencepost_domain::ids::{ChainId, Lane, LaneId, TxId};
 
 use super::{
     Action, Audit, Bid, Body, CursorMove, Decided, Held, LaneBatch, LaneMoves, LanePromotion, Move,
-    NewRemedy, NewTx, PauseChange, PauseReason, READ_LIMIT_MAX, Settle, SettleAct, StoreError,
-    WRITE_LIMIT_MAX,
+    NewRemedy, NewTx, PauseChange, PauseReason, READ_LIMIT_MAX, Retire, Settle, SettleAct,
+    StoreError, WRITE_LIMIT_MAX,
 };
 
 /// A longer URL is a mistake, and it is stored in every lane that a node leads.
@@ -39,6 +39,14 @@ pub fn limit(limit: usize) -> Checked {
         return refuse(format!("a limit of {limit}; it is 1 to {READ_LIMIT_MAX}"));
     }
     Ok(())
+}
+
+/// A batch of what is retired.
+pub fn retire(retire: &Retire) -> Checked {
+    limit(retire.limit)?;
+    items(retire.beneath.len())?;
+    distinct(retire.beneath.iter().map(|(chain, _)| *chain), "chain")?;
+    wait(retire.older_than)
 }
 
 /// How many may be asked for by id.

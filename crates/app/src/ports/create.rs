@@ -82,7 +82,12 @@ impl NewTx {
         };
         !elsewhere
             && self.kind() == stored.kind
-            && hash == stored.payload.as_ref().map(Payload::hash)
+            && hash
+                == stored
+                    .payload
+                    .as_ref()
+                    .map(Payload::hash)
+                    .or(stored.retired)
     }
 
     /// Whether a row found by our id, or by our lane and request id, answers this request: then it

@@ -25,8 +25,10 @@ pub struct Record {
     pub kind: Kind,
     /// The client's own name for it.
     pub request_id: Option<RequestId>,
-    /// What is to be executed; none for a reservation or a placeholder.
+    /// What is to be executed; none for a reservation or a placeholder, and none once it was retired.
     pub payload: Option<Payload>,
+    /// The hash of the payload that was retired: whoever sends the same again is told apart by it.
+    pub retired: Option<B256>,
     /// Where it stands, with all that is true there.
     pub state: State,
     /// How many sets of bytes were ever stored for it.
@@ -168,6 +170,8 @@ pub struct Feed {
     pub completions: Vec<Completion>,
     /// The newest number there is.
     pub head: FeedSeq,
+    /// Rows up to this one were retired; the feed begins after it.
+    pub floor: FeedSeq,
     /// One more each time the database lost its newest writes.
     pub epoch: u64,
 }

@@ -13,8 +13,8 @@ use super::{
     Acquired, Act, Acts, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, CursorMove,
     CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Key, LaneBatch, LaneCreated,
     LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx, Orphan, PageQuery,
-    PauseChange, Paused, Pulse, Record, RemedyId, Renewed, Settle, Settled, Store, StoreError,
-    StoredAttempt, StoredEvent,
+    PauseChange, Paused, Pulse, Record, RemedyId, Renewed, Retire, Retired, Settle, Settled, Store,
+    StoreError, StoredAttempt, StoredEvent,
 };
 
 /// Sees calls. Whatever it answers with an error stands for the store's answer.
@@ -85,6 +85,7 @@ watched! {
     fn remedy_lanes(after: Option<LaneId>, limit: usize) -> Vec<LaneId>;
     fn acts(of: Acts, before: Option<RemedyId>, limit: usize) -> Vec<Act>;
     fn settle(call: &Settle) -> Settled;
+    fn retire(retire: &Retire) -> Retired;
     fn find(key: &Key) -> Option<Record>;
     fn find_many(ids: &[TxId]) -> Vec<Record>;
     fn page(query: &PageQuery) -> Vec<Record>;

@@ -104,6 +104,11 @@ impl Worker {
         let Some(record) = found.into_iter().next().filter(ended_there) else {
             return Ok(());
         };
+        if record.retired.is_some() {
+            let (tx, block) = (whose.tx, block.number);
+            tracing::error!(tx_id = %tx, %block, "a final block was replaced, and its transaction was retired: it cannot be sent again");
+            return Ok(());
+        }
         let attempts = store.attempts(&[whose.tx]).await?;
         self.remember(held, record, attempts);
         let track = self.tracks.get_mut(&lane);

@@ -40,7 +40,7 @@ pub(crate) struct Transaction {
     /// The mined attempt's hash, else the newest one's; of a lent nonce that is USED, what has used it
     #[schema(required = true)]
     tx_hash: Option<Hash>,
-    /// What is to be executed; none where we execute nothing
+    /// What is to be executed; none where we execute nothing, and none once it was retired
     #[schema(required = true)]
     payload: Option<Payload>,
     /// How often a send was tried
@@ -54,7 +54,7 @@ pub(crate) struct Transaction {
     /// That block's hash
     #[schema(required = true)]
     block_hash: Option<Hash>,
-    /// The receipt as the node gave it
+    /// The receipt as the node gave it; none once it was retired
     #[schema(schema_with = foreign, required = true)]
     receipt: Option<Foreign>,
     /// When it became final

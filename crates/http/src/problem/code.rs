@@ -103,8 +103,8 @@ codes! {
         "The signer's next nonce is beyond what can be stored. Nothing was stored.",
         "Use another signer. This is not expected to happen to a signer that only sends transactions.";
     FeedReset = "feed_reset", GONE, "The feed does not reach that far",
-        "`after` is beyond the newest completion: the reader has seen a feed whose end was lost when the database was failed over, and `epoch` has grown.",
-        "Compare the epoch, read again from the last number you are sure of (0 reads everything), and treat what comes as the truth.";
+        "`after` is beyond the newest completion: the reader has seen a feed whose end was lost when the database was failed over, and `epoch` has grown. Or it is before the oldest one: what lies between was retired. `beginsAfter` is where the feed begins.",
+        "Compare the epoch, read again from the last number you are sure of, or from `beginsAfter` where that is higher, and treat what comes as the truth.";
     TooLarge = "too_large", PAYLOAD_TOO_LARGE, "The body is too large",
         "The body, or one request of a batch, is above its limit. Nothing of it was stored.",
         "Send less: 256 KiB for a request and 8 MiB for a batch, where nothing else is configured.";

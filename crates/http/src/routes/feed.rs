@@ -21,7 +21,8 @@ problems!(Problems: Unauthorized, Forbidden, FeedReset, InvalidRequest, RateLimi
 
 /// How transactions ended, in the order of their numbers
 ///
-/// Numbers have no gaps, and no number at or below one that was returned ever appears later. With
+/// Numbers have no gaps, and no number at or below one that was returned ever appears later. A reader
+/// behind what was retired is told so, and where the feed begins: it never misses a number unawares. With
 /// `wait` the answer comes with the first new completion, or empty when the time is over.
 #[utoipa::path(
     get,
@@ -54,7 +55,14 @@ pub(super) async fn completions(
     if feed.head < seen {
         let (head, epoch) = (feed.head, feed.epoch);
         let detail = format!("The newest completion is {head}, in epoch {epoch}.");
-        return Err(Problem::new(Code::FeedReset).detail(detail));
+        let problem = Problem::new(Code::FeedReset).detail(detail);
+        return Err(problem.begins_after(feed.floor));
+    }
+    if seen < feed.floor {
+        let floor = feed.floor;
+        let detail = format!("Completions up to {floor} were retired: the feed begins after them.");
+        let problem = Problem::new(Code::FeedReset).detail(detail);
+        return Err(problem.begins_after(floor));
     }
     let next = feed.completions.last().map_or(after, |last| last.seq.get());
     let visible = feed

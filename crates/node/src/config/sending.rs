@@ -1,15 +1,22 @@
-//! `[submit]`, `[resubmit]`, `[confirmations]`, `[reservation]`: signing, sending and following, and
-//! lending nonces. The defaults are the application's own.
+//! `[submit]`, `[resubmit]`, `[confirmations]`, `[reservation]`, `[retention]`: signing, sending and
+//! following, lending nonces, and how long what has ended is kept. The defaults are the application's own.
 
 use std::time::Duration;
 
+use fencepost_app::ports::READ_LIMIT_MAX;
 use fencepost_app::ports::check::WAIT_MAX;
-use fencepost_app::settings::{Lending, OnExpiry, Settings};
+use fencepost_app::settings::{Lending, OnExpiry, Retention, Settings};
 
 use super::section::Section;
+use super::value::Text;
 
 const SECOND: Duration = Duration::from_secs(1);
+/// Shorter, and batches follow each other without a rest.
+const SHORTEST: Duration = Duration::from_millis(10);
 const MINUTE: Duration = Duration::from_mins(1);
+const HOUR: Duration = Duration::from_hours(1);
+/// Both times together are one age that the store compares with.
+const KEEP_MAX: Duration = Duration::from_hours(5 * 365 * 24);
 /// Nodes keep no more of one sender in their pools.
 const WINDOW_MAX: usize = 4_096;
 
@@ -43,4 +50,24 @@ pub(super) fn lending(from: &mut Section<'_>, usual: Lending) -> Lending {
         grace: from.duration("grace", usual.grace, Duration::ZERO..=WAIT_MAX),
         on_expiry: from.choice("on_expiry", &words),
     }
+}
+
+/// `[retention]`. The least time is for clients that repeat a request, and for readers of what has just ended.
+pub(super) fn retention(from: &mut Section<'_>) -> Option<Retention> {
+    let keep = from.duration("keep", Duration::ZERO, Duration::ZERO..=KEEP_MAX);
+    let month = Duration::from_hours(30 * 24);
+    let retention = Retention {
+        keep,
+        request_ids: from.duration("request_ids", month, Duration::ZERO..=KEEP_MAX),
+        batch: from.count("batch", 500, 1..=READ_LIMIT_MAX),
+        interval: from.duration("interval", Duration::from_millis(250), SHORTEST..=HOUR),
+    };
+    if keep > Duration::ZERO && keep < HOUR {
+        let why = format!(
+            "{} must be 0s, which keeps everything, or at least 1h",
+            keep.show()
+        );
+        from.refuse("keep", why);
+    }
+    (keep > Duration::ZERO).then_some(retention)
 }

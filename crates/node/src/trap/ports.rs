@@ -9,8 +9,9 @@ use fencepost_app::ports::{
     ChainUnavailable, Claimed, ClaimedRemedies, Consumer, CountMode, CursorMove, CursorMoved,
     Decided, Decision, Enqueued, Estimate, Feed, Held, Holder, Key, LaneBatch, LaneCreated,
     LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx, Orphan, PageQuery,
-    PauseChange, Paused, Pulse, Receipt, Record, RemedyId, Renewed, Settle, Settled, Signed,
-    Signer, Source, Store, StoreError, StoredAttempt, StoredEvent, Tip, Unsignable,
+    PauseChange, Paused, Pulse, Receipt, Record, RemedyId, Renewed, Retire, Retired, Settle,
+    Settled, Signed, Signer, Source, Store, StoreError, StoredAttempt, StoredEvent, Tip,
+    Unsignable,
 };
 use fencepost_domain::attempt::Unsigned;
 use fencepost_domain::fee::Quote;
@@ -193,6 +194,7 @@ trapped! {
     fn remedy_lanes(after: Option<LaneId>, limit: usize) -> Vec<LaneId>;
     fn acts(of: Acts, before: Option<RemedyId>, limit: usize) -> Vec<Act>;
     fn settle(call: &Settle) -> Settled;
+    fn retire(retire: &Retire) -> Retired;
     fn find(key: &Key) -> Option<Record>;
     fn find_many(ids: &[TxId]) -> Vec<Record>;
     fn page(query: &PageQuery) -> Vec<Record>;

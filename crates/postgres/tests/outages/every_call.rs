@@ -5,8 +5,8 @@ use std::time::Duration;
 use anyhow::Result;
 use fencepost_app::ports::{
     Action, Acts, Audit, Bid, CursorMove, Decided, Held, Holder, Key, LaneBatch, LaneMoves,
-    LanePromotion, NewRemedy, NewTx, PageQuery, PauseChange, RemedyId, Settle, SettleAct, Store,
-    StoreError,
+    LanePromotion, NewRemedy, NewTx, PageQuery, PauseChange, RemedyId, Retire, Settle, SettleAct,
+    Stage, Store, StoreError,
 };
 use fencepost_domain::ids::{FeedSeq, LaneId, LaneSeq, Nonce};
 use fencepost_domain::state::Wait;
@@ -41,6 +41,7 @@ pub(crate) struct Words {
     queue: [(LaneId, NewTx); 1],
     remedy: NewRemedy,
     decided: Decided,
+    retire: Retire,
     settle: Settle,
     raise: CursorMove,
     lower: CursorMove,
@@ -80,6 +81,12 @@ impl Words {
                 action: None,
                 fees: None,
                 audit: audit(),
+            },
+            retire: Retire {
+                stage: Stage::Delete,
+                older_than: Duration::ZERO,
+                limit: 1,
+                beneath: vec![],
             },
             settle: Settle {
                 reservation: id(1),
@@ -122,6 +129,7 @@ impl Words {
             store.claim_remedies(me, held, 1),
             store.decide_remedy(me, held[0], &self.decided),
             store.settle(&self.settle),
+            store.retire(&self.retire),
         ]
     }
 

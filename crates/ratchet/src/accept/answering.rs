@@ -9,8 +9,8 @@ use fencepost_app::ports::{
     Acquired, Act, Acts, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, Clock,
     CursorMove, CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Key, LaneBatch,
     LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx, Orphan,
-    PageQuery, PauseChange, Paused, Pulse, Record, RemedyId, Renewed, Settle, Settled, Store,
-    StoreError, Stored, StoredAttempt, StoredEvent, check,
+    PageQuery, PauseChange, Paused, Pulse, Record, RemedyId, Renewed, Retire, Retired, Settle,
+    Settled, Store, StoreError, Stored, StoredAttempt, StoredEvent, check,
 };
 use fencepost_domain::ids::{
     ChainId, FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, TxId,
@@ -86,6 +86,7 @@ asked! {
     fn remedy_lanes(after: Option<LaneId>, limit: usize) -> Vec<LaneId>;
     fn acts(of: Acts, before: Option<RemedyId>, limit: usize) -> Vec<Act>;
     fn settle(call: &Settle) -> Settled;
+    fn retire(retire: &Retire) -> Retired;
     fn find(key: &Key) -> Option<Record>;
     fn find_many(ids: &[TxId]) -> Vec<Record>;
     fn page(query: &PageQuery) -> Vec<Record>;

@@ -74,6 +74,47 @@ async fn what_was_stored_cannot_be_unsaid() {
     }
 }
 
+/// What retires rows may do so to what has ended, and no further than it says.
+#[tokio::test]
+async fn only_what_is_retired_goes() {
+    let store = in_memory(&TestClock::new());
+    everything(&store).await;
+    for sql in [
+        "INSERT INTO lane_floor SELECT lane_id, next_nonce, lane_seq FROM signer_lease",
+        "UPDATE retention SET deleted_seq = 1",
+        "UPDATE managed_tx SET version = version + 1, payload = x''
+         WHERE tx_id = (SELECT tx_id FROM managed_tx WHERE state = 'CONFIRMED' LIMIT 1)",
+    ] {
+        is_allowed(&store, sql).await;
+    }
+    for (sql, by) in [
+        ("DELETE FROM tx_attempt", "never deleted"),
+        ("DELETE FROM tx_event", "stays told"),
+        ("DELETE FROM tx_completion", "never loses"),
+        ("DELETE FROM managed_tx", "never deleted"),
+        (
+            "UPDATE lane_floor SET nonce = nonce - 1 WHERE nonce > 0",
+            "stays used",
+        ),
+        ("UPDATE retention SET deleted_seq = 0", "stays retired"),
+        (
+            "UPDATE retention SET deleted_seq = 1000000",
+            "stays retired",
+        ),
+        (
+            "UPDATE managed_tx SET version = version + 1, payload = x''
+             WHERE kind = 'managed' AND state NOT IN ('CONFIRMED', 'FAILED_FINAL')",
+            "before it has ended",
+        ),
+        (
+            "UPDATE managed_tx SET version = version + 1, state = 'STUCK' WHERE payload = x''",
+            "has ended",
+        ),
+    ] {
+        is_stopped(&store, sql, by).await;
+    }
+}
+
 #[tokio::test]
 async fn numbers_have_no_holes_and_never_go_back() {
     let store = in_memory(&TestClock::new());
@@ -190,7 +231,7 @@ async fn a_payload_that_changed_on_disk_is_corruption() {
     let other = payload(1_000_000_000).canonical();
     let swap = store.write(move |db| {
         let conn = db.connection();
-        conn.execute_batch("DROP TRIGGER managed_tx_intent")?;
+        conn.execute_batch("DROP TRIGGER managed_tx_payload")?;
         let sql = "UPDATE managed_tx SET payload = ?1, version = version + 1";
         Ok(conn.execute(sql, [other])?)
     });

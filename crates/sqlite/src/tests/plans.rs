@@ -8,7 +8,7 @@ use std::time::Duration;
 use fencepost_app::ports::{
     Action, Acts, AskedRemedy, Body, Closing, CursorMove, CursorMoved, Decided, Decision, Key,
     LaneBatch, LaneMoved, LaneMoves, LanePromotion, Loan, Move, NewRemedy, NewTx, PageQuery,
-    PauseChange, PauseReason, RemedyId, Settle, SettleAct, Settled, Store,
+    PauseChange, PauseReason, RemedyId, Retire, Settle, SettleAct, Settled, Stage, Store,
 };
 use fencepost_domain::attempt::{self, Attempt, Outcome, SignedFees};
 use fencepost_domain::flat::Name;
@@ -33,6 +33,7 @@ pub(crate) fn note(sql: &'static str) {
 async fn every_statement_finds_its_rows_by_an_index() {
     let store = in_memory(&TestClock::new());
     everything(&store).await;
+    retired(&store).await;
     let statements = NOTED.lock().unwrap().clone();
     assert!(statements.len() > 70, "only {} ran", statements.len());
     for sql in statements {
@@ -50,6 +51,20 @@ async fn every_statement_finds_its_rows_by_an_index() {
             assert!(is_short || !is_slow, "{sql}\n{line}");
         }
     }
+}
+
+async fn retired(store: &SqliteStore) {
+    let mut gone = 0;
+    for stage in [Stage::Thin, Stage::Delete, Stage::Sweep] {
+        let batch = Retire {
+            stage,
+            older_than: Duration::ZERO,
+            limit: 10,
+            beneath: Vec::new(),
+        };
+        gone += store.retire(&batch).await.unwrap().retired;
+    }
+    assert!(gone > 2, "only {gone} were retired");
 }
 
 /// A new value of a LIMIT must not have its statement planned again.

@@ -109,6 +109,7 @@ impl Whole {
             kind: new.kind(),
             request_id: new.request_id.clone(),
             payload,
+            retired: None,
             state,
             attempts: 0,
             submit_attempts: 0,

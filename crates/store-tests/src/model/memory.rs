@@ -9,8 +9,8 @@ use fencepost_app::ports::{
     Acquired, Act, Acts, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, Completion,
     CursorMove, CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Key, LaneBatch,
     LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx, Orphan,
-    PageQuery, PauseChange, PauseReason, Paused, Pulse, Record, RemedyId, Renewed, Settle, Settled,
-    Store, StoreError, StoredAttempt, StoredEvent, Terms,
+    PageQuery, PauseChange, PauseReason, Paused, Pulse, Record, RemedyId, Renewed, Retire, Retired,
+    Settle, Settled, Store, StoreError, StoredAttempt, StoredEvent, Terms,
 };
 use fencepost_domain::ids::{
     ChainId, FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, Token, TxId,
@@ -18,6 +18,7 @@ use fencepost_domain::ids::{
 use fencepost_domain::state::Wait;
 use jiff::Timestamp;
 
+use super::retire::Floors;
 use crate::Harness;
 
 /// A store in memory.
@@ -37,6 +38,7 @@ pub(super) struct Whole {
     pub(super) events: Vec<StoredEvent>,
     pub(super) feed: Vec<Completion>,
     pub(super) remedies: Vec<Remedy>,
+    pub(super) floors: Floors,
 }
 
 #[derive(Debug)]
@@ -118,6 +120,7 @@ impl MemoryHarness {
             events: Vec::new(),
             feed: Vec::new(),
             remedies: Vec::new(),
+            floors: Floors::default(),
         });
         Self(Arc::new(Memory { whole }))
     }
@@ -338,6 +341,10 @@ impl Store for Memory {
 
     async fn settle(&self, call: &Settle) -> Result<Settled, StoreError> {
         self.whole().settle(call)
+    }
+
+    async fn retire(&self, retire: &Retire) -> Result<Retired, StoreError> {
+        self.whole().retire(retire)
     }
 
     async fn find(&self, key: &Key) -> Result<Option<Record>, StoreError> {

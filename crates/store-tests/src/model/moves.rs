@@ -191,7 +191,7 @@ impl Whole {
     }
 
     fn publish(&mut self, row: &Record) -> FeedSeq {
-        let last = self.feed.last().map(|last| last.seq).unwrap_or_default();
+        let last = self.feed.last().map_or(self.floors.feed, |last| last.seq);
         let seq = last.plus(1).unwrap();
         let ended = [Name::Confirmed, Name::Failed, Name::Used];
         let mut of_tx = self.feed.iter().rev().filter(|each| each.tx == row.tx);

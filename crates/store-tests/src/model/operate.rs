@@ -88,8 +88,11 @@ impl Whole {
                     return Ok(CursorMoved::NotPaused);
                 }
                 let held = self.held_nonces(lane);
-                if let Some(above) = held.range(*to..).next() {
-                    return Ok(CursorMoved::Holds(*above));
+                let used = self.floors.nonces.get(&lane).filter(|below| *to < **below);
+                let used = used.map(|below| Nonce::new(below.get() - 1).unwrap());
+                let above = held.range(*to..).next().copied();
+                if let Some(above) = above.into_iter().chain(used).min() {
+                    return Ok(CursorMoved::Holds(above));
                 }
                 let to = from.min(*to);
                 let row = self.lane_mut(lane);
@@ -115,6 +118,8 @@ impl Whole {
             return Ok(Vec::new());
         };
         let held = self.held_nonces(lane);
+        let used = self.floors.nonces.get(&lane).copied();
+        let from = from.max(used.unwrap_or_default());
         let scanned = (from.get()..row.next_nonce.get()).take(100_000);
         let gaps = scanned.map(|n| Nonce::new(n).unwrap());
         Ok(gaps.filter(|n| !held.contains(n)).take(limit).collect())

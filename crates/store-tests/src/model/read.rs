@@ -107,10 +107,13 @@ impl Whole {
 
     pub(super) fn completions(&self, after: FeedSeq, limit: usize) -> Result<Feed, StoreError> {
         check::limit(limit)?;
+        let floor = self.floors.feed;
+        let limit = if after < floor { 0 } else { limit };
         let rows = self.feed.iter().filter(|each| each.seq > after);
         Ok(Feed {
             completions: rows.take(limit).cloned().collect(),
-            head: self.feed.last().map(|last| last.seq).unwrap_or_default(),
+            head: self.feed.last().map_or(floor, |last| last.seq),
+            floor,
             epoch: 1,
         })
     }

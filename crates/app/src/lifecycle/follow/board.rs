@@ -34,6 +34,8 @@ struct Notes {
     heights: HashMap<TxId, Height>,
     /// Lanes that missed something of what was seen for them.
     missed: HashSet<LaneId>,
+    /// Blocks below are not looked at any more.
+    settled: Option<Height>,
 }
 
 impl Notes {
@@ -55,6 +57,16 @@ impl Notes {
 pub(crate) struct Board(Mutex<Notes>);
 
 impl Board {
+    /// Reorgs below this height are not looked for; none before the chain was seen.
+    pub(crate) fn settled(&self) -> Option<Height> {
+        self.notes().settled
+    }
+
+    /// The follower looks for reorgs from this height on.
+    pub(crate) fn settle(&self, below: Height) {
+        self.notes().settled = Some(below);
+    }
+
     fn notes(&self) -> MutexGuard<'_, Notes> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fencepost_app::ports::Action;
 use fencepost_app::recovery::rules::Rule;
-use fencepost_app::settings::{Lending, OnExpiry, Settings, StuckAfter};
+use fencepost_app::settings::{Lending, OnExpiry, Retention, Settings, StuckAfter};
 use fencepost_domain::state::Why;
 
 use super::super::environment::Environment;
@@ -46,7 +46,22 @@ fn what_is_left_out_is_the_applications_own() {
     let (settings, usual) = (config("").settings, Settings::default());
     assert_eq!(settings.stuck, usual.stuck);
     assert_eq!(settings.lending, usual.lending);
+    assert_eq!(settings.retention, None, "everything is kept");
     assert_eq!(config("").chains[0].bump_percent, 12);
+}
+
+#[test]
+fn what_has_ended_is_kept_as_long_as_is_said() {
+    let config =
+        config("[retention]\nkeep = '90days'\nrequest_ids = '7days'\nbatch = 50\ninterval = '1s'");
+    let day = Duration::from_hours(24);
+    let retention = Retention {
+        keep: day * 90,
+        request_ids: day * 7,
+        batch: 50,
+        interval: Duration::from_secs(1),
+    };
+    assert_eq!(config.settings.retention, Some(retention));
 }
 
 #[test]
@@ -276,6 +291,13 @@ fn care_has_its_bounds() {
     check(
         "stuck.http.timeout = '2m'",
         &["stuck.http.timeout: 2m must be 10ms to 1m"],
+    );
+    check(
+        "retention.keep = '59m'\nretention.batch = 1001",
+        &[
+            "retention.batch: 1001 must be 1 to 1000",
+            "retention.keep: 59m must be 0s, which keeps everything, or at least 1h",
+        ],
     );
     check(
         "reservation.on_expiry = 'keep'",

@@ -138,7 +138,7 @@ fn what_is_not_known_is_refused() {
         "[leese]\nduration = '1s'",
         &[
             "leese: is no key there is; here are: node, lease, writer, queue, nonce, routing, store, \
-           chain, signer, submit, resubmit, confirmations, stuck, reservation, auth",
+           chain, signer, submit, resubmit, confirmations, stuck, reservation, retention, auth",
         ],
     );
     check(
