@@ -8,6 +8,10 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use fencepost_sim::{Rare, Report, Sometimes, keys, run, watch_panics};
 
+/// As in the node; worlds are made of small allocations too.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Fewer seeds only report what never happened: it may be luck.
 const SEEDS_ENOUGH: u64 = 2_000;
 /// A run with so many violations is not worth finishing.
