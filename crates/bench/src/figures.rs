@@ -60,6 +60,14 @@ impl Times {
         at.map_or(0.0, |time| time.as_secs_f64() * 1_000.0)
     }
 
+    /// How many a second, one after the other.
+    pub(crate) fn rate(&self) -> f64 {
+        share(
+            many(self.0.len()),
+            self.0.iter().sum::<Duration>().as_secs_f64(),
+        )
+    }
+
     pub(crate) fn median_ms(&self) -> f64 {
         self.ms(5_000)
     }
@@ -79,6 +87,8 @@ mod tests {
         let told = [5_000, 9_900, 9_990, 10_000].map(|part| times.ms(part));
         assert_eq!(told, [500.0, 990.0, 999.0, 1_000.0]);
         assert_eq!(Times::default().ms(9_900), 0.0);
+        let halves = Times::new(vec![Duration::from_millis(500); 3]);
+        assert_eq!((halves.rate(), Times::default().rate()), (2.0, 0.0));
     }
 
     #[test]

@@ -101,18 +101,19 @@ impl Plain {
         Ok(per_second(stored, began.elapsed()))
     }
 
-    /// Commits per second of one connection that inserts one row at a time, and does nothing else.
-    pub(crate) async fn commits(&mut self, time: Duration) -> Result<f64> {
+    /// How long each commit takes of one connection that inserts one row at a time, and does nothing else.
+    pub(crate) async fn commits(&mut self, time: Duration) -> Result<Vec<Duration>> {
         let began = Instant::now();
-        let mut stored = 0;
+        let mut took = Vec::new();
         let Some(writer) = self.writers.first_mut() else {
             bail!("no writer");
         };
         while began.elapsed() < time {
+            let sent = Instant::now();
             writer.insert(1, &self.payload, &self.hash).await?;
-            stored += 1;
+            took.push(sent.elapsed());
         }
-        Ok(per_second(stored, began.elapsed()))
+        Ok(took)
     }
 
     /// Rows per second that are updated in batches of this size, with an event for each.

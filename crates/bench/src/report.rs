@@ -214,11 +214,12 @@ impl Found {
 pub(crate) const GENERATOR: &str = "generatorWasTheLimit";
 
 /// Facts that tables show, and their titles.
-const COLUMNS: [(&str, &str); 24] = [
+const COLUMNS: [(&str, &str); 25] = [
     ("p50Ms", "p50 ms"),
     ("p99Ms", "p99 ms"),
     ("p999Ms", "p99.9 ms"),
     ("lagP99Ms", "lag p99 ms"),
+    ("commitP99Ms", "commit p99 ms"),
     ("medianMs", "median ms"),
     ("worstMs", "worst ms"),
     ("count", "n"),

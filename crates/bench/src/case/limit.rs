@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::{Case, World};
-use crate::figures::{mean, noise};
+use crate::figures::{Times, mean, noise};
 use crate::plain::BATCH;
 use crate::report::{Found, Part};
 
@@ -37,7 +37,7 @@ pub(super) async fn run(world: &World<'_>) -> Result<Found> {
     world.screen.step("limit", "commits of one row");
     let mut rates = Vec::new();
     for _ in 0..plan.slices {
-        rates.push(plain.commits(plan.slice()).await?);
+        rates.push(Times::new(plain.commits(plan.slice()).await?).rate());
     }
     parts.push(("commits of one row, one connection".to_owned(), rates));
     let limit = parts.first().map_or(0.0, |(_, rates)| mean(rates));
