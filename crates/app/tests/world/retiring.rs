@@ -185,3 +185,21 @@ async fn the_walk_for_what_is_in_no_feed_rests_at_its_end() {
     seconds(10).await;
     assert_eq!(counted.0.load(Ordering::Relaxed) - before, 20);
 }
+
+/// Looking for gaps may mean a hundred thousand nonces; of one that somebody holds no such question is asked.
+#[tokio::test(start_paused = true)]
+async fn a_held_nonce_is_not_looked_for_among_gaps() {
+    let mut life = Life::new(1, 1).await;
+    let hook = Hook::new(&mut life);
+    let node = life.world.node("a").await;
+    let lane = life.lanes[0];
+    life.send(&node, lane, 3).await;
+    life.until_ended().await;
+    hook.fail("gaps", 1_000);
+    let placeholder = NewTx {
+        body: Body::Placeholder(Nonce::new(1).unwrap()),
+        ..unnamed()
+    };
+    let verdict = node.ask(lane, placeholder).await;
+    assert!(matches!(verdict, Verdict::NotOpen), "{verdict:?}");
+}
