@@ -10,9 +10,9 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, timeou
 
 use crate::causes::Causes;
 use crate::lifecycle::follow::Follower;
-use crate::lifecycle::retire::IDLE;
+use crate::lifecycle::retire::{IDLE, STAGES};
 use crate::node::{Crew, Node};
-use crate::ports::READ_LIMIT_MAX;
+use crate::ports::{READ_LIMIT_MAX, Stage};
 use crate::recovery::adopt::Adopter;
 use crate::settings::Retention;
 
@@ -181,15 +181,32 @@ async fn tell(node: Arc<Node>) {
 }
 
 async fn retire(node: Arc<Node>, retention: Retention) {
-    let mut wait = retention.interval;
+    let idle = IDLE.max(retention.interval);
+    let (mut wait, mut batch) = (retention.interval, retention.batch);
+    let mut sweep_at = Instant::now();
     loop {
         sleep(wait).await;
-        wait = match node.retire(retention).await {
-            Ok(true) => retention.interval,
-            Ok(false) => IDLE.max(retention.interval),
+        // A walk that begins anew steps over all that was deleted and not yet cleared away, so it rests at its end.
+        let sweeps = Instant::now() >= sweep_at;
+        let stages: &[Stage] = if sweeps { &STAGES } else { &STAGES[..2] };
+        let little = Retention { batch, ..retention };
+        wait = match node.retire(little, stages).await {
+            Ok(more) => {
+                if sweeps && !more.contains(&Stage::Sweep) {
+                    sweep_at = Instant::now() + idle;
+                }
+                batch = batch.saturating_mul(2).min(retention.batch);
+                if more.is_empty() {
+                    idle
+                } else {
+                    retention.interval
+                }
+            }
             Err(error) => {
-                tracing::warn!(error = %Causes(&error), "retiring what ended long ago failed");
-                IDLE.max(retention.interval)
+                tracing::warn!(error = %Causes(&error), batch, "retiring what ended long ago failed");
+                // The same batch may never be done in the time that a statement has.
+                batch = (batch / 2).max(1);
+                idle
             }
         };
     }

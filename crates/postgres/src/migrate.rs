@@ -2,10 +2,12 @@
 //! empty database wait for each other and all come up.
 
 use fencepost_domain::mutant::Mutant;
+use std::error::Error;
 use std::time::Duration;
 
 use fencepost_app::ports::StoreError;
 use tokio_postgres::NoTls;
+use tokio_postgres::error::SqlState;
 
 use crate::connect::Settings;
 
@@ -38,7 +40,21 @@ async fn run(settings: &Settings) -> Result<(), StoreError> {
         .execute("SELECT pg_advisory_lock($1)", &[&LOCK])
         .await
         .map_err(unavailable)?;
-    let applied = embedded::migrations::runner().run_async(&mut client).await;
+    // A lock that is waited for stands before everyone who comes later: a backup that reads a table for hours
+    // would stop all who use it. So it is waited for briefly, well within what statements wait, and asked for anew.
+    let brief = settings.statement_timeout / 4;
+    let brief = format!("SET lock_timeout = {}", brief.as_millis().max(1));
+    client.batch_execute(&brief).await.map_err(unavailable)?;
+    let applied = loop {
+        let applied = embedded::migrations::runner().run_async(&mut client).await;
+        match applied {
+            Err(error) if is_held(&error) => {
+                tracing::warn!("a migration waits for a table that others use");
+                tokio::time::sleep(settings.statement_timeout).await;
+            }
+            applied => break applied,
+        }
+    };
     if Mutant::FeedBySequence.is_on() {
         let sequence = "CREATE SEQUENCE IF NOT EXISTS mutant_feed";
         client.batch_execute(sequence).await.map_err(unavailable)?;
@@ -57,4 +73,17 @@ async fn run(settings: &Settings) -> Result<(), StoreError> {
     wire.await
         .map_err(|error| StoreError::Unavailable(error.into()))?
         .map_err(unavailable)
+}
+
+/// Others had the table for longer than is waited: nothing has happened.
+fn is_held(error: &refinery::Error) -> bool {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let answer = error.downcast_ref::<tokio_postgres::Error>();
+        if answer.and_then(tokio_postgres::Error::code) == Some(&SqlState::LOCK_NOT_AVAILABLE) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }

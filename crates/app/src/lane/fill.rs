@@ -40,7 +40,7 @@ impl Worker {
         {
             return Verdict::NotOpen;
         }
-        match self.was_deleted(seat, tx).await {
+        match self.is_used(seat, tx).await {
             Ok(true) => return Verdict::NotOpen,
             Ok(false) => {}
             Err(error) => return failed(&error),
@@ -75,17 +75,24 @@ impl Worker {
         }
     }
 
-    /// A nonce that is neither held nor open was used by what is deleted now.
-    async fn was_deleted(&self, seat: Seat, tx: &NewTx) -> Result<bool, StoreError> {
+    /// A nonce that is neither held nor open was used by what is deleted now. One that is held by what has ended
+    /// is used too, and may be deleted the next moment.
+    async fn is_used(&self, seat: Seat, tx: &NewTx) -> Result<bool, StoreError> {
         let Body::Placeholder(nonce) = tx.body else {
             return Ok(false);
         };
-        let store = &self.node.store;
+        let (store, key) = (&self.node.store, Key::Nonce(seat.lane, nonce));
+        // Looking for gaps may mean very many nonces: it is the last resort.
+        match store.find(&key).await? {
+            Some(holder) if !holder.state.is_final() => return Ok(false),
+            // A request that comes twice is answered by what it became.
+            Some(holder) if holder.tx != tx.tx && tx.request_id.is_none() => return Ok(true),
+            Some(_) | None => {}
+        }
         if store.gaps(seat.id, nonce, 1).await?.first() == Some(&nonce) {
             return Ok(false);
         }
-        let holder = store.find(&Key::Nonce(seat.lane, nonce)).await?;
-        Ok(holder.is_none())
+        Ok(store.find(&key).await?.is_none())
     }
 
     fn unfilled(&mut self, held: Held, why: LaneRefusal) -> Verdict {

@@ -12,18 +12,23 @@ use crate::settings::Retention;
 /// How long nobody looks after a pass that found less than a batch. Longer makes bursts; shorter asks for nothing.
 pub(crate) const IDLE: Duration = Duration::from_mins(1);
 
+/// In the order of a pass; the walk for what is in no feed comes last.
+pub(crate) const STAGES: [Stage; 3] = [Stage::Thin, Stage::Delete, Stage::Sweep];
+
 impl Node {
-    /// One batch of each stage. True when there may be more at once.
-    pub async fn retire(&self, retention: Retention) -> Result<bool, StoreError> {
+    /// One batch of each of these stages. The answer: those that may have more at once.
+    pub async fn retire(
+        &self,
+        retention: Retention,
+        stages: &[Stage],
+    ) -> Result<Vec<Stage>, StoreError> {
         let beneath = self.beneath();
-        let forgotten = retention.keep + retention.request_ids;
-        let stages = [
-            (Stage::Thin, retention.keep),
-            (Stage::Delete, forgotten),
-            (Stage::Sweep, forgotten),
-        ];
-        let mut more = false;
-        for (stage, older_than) in stages {
+        let mut more = Vec::new();
+        for &stage in stages {
+            let older_than = match stage {
+                Stage::Thin => retention.keep,
+                Stage::Delete | Stage::Sweep => retention.keep + retention.request_ids,
+            };
             let batch = Retire {
                 stage,
                 older_than,
@@ -32,7 +37,9 @@ impl Node {
             };
             let done = self.store.retire(&batch).await?;
             self.meters.retired(stage, done.retired);
-            more |= done.passed == retention.batch;
+            if done.passed == retention.batch {
+                more.push(stage);
+            }
         }
         Ok(more)
     }

@@ -1,13 +1,15 @@
-//! Nodes that start together on an empty database wait for each other's migrations and all come up.
+//! Nodes that start together on an empty database wait for each other's migrations and all come up; and a
+//! migration that cannot have a table yet does not keep it from others.
 
 use anyhow::Result;
 use fencepost_app::ports::Store;
 use fencepost_postgres::PostgresStore;
 use fencepost_store_tests::builders::lane;
 use fencepost_testkit::postgres::shared;
+use fencepost_testkit::wait;
 use futures::future::try_join_all;
 
-use super::post::{LONG, settings};
+use super::post::{LONG, SHORT, settings};
 use super::traces::Traces;
 
 async fn open_at_once(nodes: usize) -> Result<()> {
@@ -41,4 +43,36 @@ async fn two_nodes_open_an_empty_database_at_once() -> Result<()> {
 #[tokio::test]
 async fn eight_nodes_open_an_empty_database_at_once() -> Result<()> {
     open_at_once(8).await
+}
+
+/// A backup reads a table for hours. Whoever migrates it meanwhile waits, and all others go on: a lock that is
+/// waited for stands before everyone who comes later.
+#[tokio::test]
+async fn a_migration_that_waits_for_a_backup_stops_nobody() -> Result<()> {
+    let database = shared().await?.create_database().await?;
+    drop(PostgresStore::open(settings("old", database.url(), LONG)).await?);
+    let backup = database.connect().await?;
+    let before = "ALTER TABLE managed_tx DROP CONSTRAINT retired_has_ended;
+        DROP TABLE retention, lane_floor;
+        DELETE FROM refinery_schema_history WHERE version = 3";
+    backup.batch_execute(before).await?;
+    let dump = "BEGIN; SELECT FROM managed_tx";
+    backup.batch_execute(dump).await?;
+
+    let opening = PostgresStore::open(settings("new", database.url(), SHORT));
+    let opening = tokio::spawn(opening);
+    let other = database.connect().await?;
+    wait::until("it waits for the table", async || {
+        let sql = "SELECT FROM pg_locks WHERE NOT granted AND relation = 'managed_tx'::regclass";
+        Ok(other.query_opt(sql, &[]).await?)
+    })
+    .await?;
+    let patient = format!("SET lock_timeout = {}", SHORT.as_millis());
+    other.batch_execute(&patient).await?;
+    other.query("SELECT FROM managed_tx", &[]).await?;
+    assert!(!opening.is_finished());
+
+    backup.batch_execute("COMMIT").await?;
+    opening.await??.ping().await?;
+    Ok(())
 }
