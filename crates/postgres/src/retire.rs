@@ -10,11 +10,11 @@ use crate::{PostgresStore, micros, rows};
 const FINAL: &str = "'CONFIRMED', 'FAILED_FINAL', 'USED', 'RECYCLABLE'";
 /// What ended by this time is old enough.
 const BY: &str = "clock_timestamp() - $2::bigint * interval '1 microsecond'";
-/// Ended, long enough ago, and in a block that is deep enough, on chains that are named.
+/// Ended, long enough ago, and in no block, or in one that is deep enough on a chain that is named.
 const RIPE: &str = "(m.state IN (/*final*/) AND m.updated_at <= /*by*/
        AND (m.block_number IS NULL OR m.block_number < coalesce((
             SELECT d.height FROM unnest($3::bigint[], $4::bigint[]) AS d(chain_id, height)
-             WHERE d.chain_id = l.chain_id), 9223372036854775807)))";
+             WHERE d.chain_id = l.chain_id), 0)))";
 
 fn sql(stage: Stage) -> String {
     let text = match stage {

@@ -203,11 +203,9 @@ fn facts(db: &Db<'_>, tx: TxId, retire: &Retire) -> Answer<Option<Facts>> {
             let block: Option<i64> = cells.next()?;
             let chain = ChainId::from_column(cells.next()?)?;
             let beneath = retire.beneath.iter().find(|(named, _)| *named == chain);
-            let height = beneath.map(|(_, height)| *height);
             let block = block.map(Height::from_column).transpose()?;
-            let is_deep = block
-                .zip(height)
-                .is_none_or(|(block, height)| block < height);
+            let is_deep =
+                block.is_none_or(|block| beneath.is_some_and(|(_, height)| block < *height));
             let is_final: bool = cells.next()?;
             Ok(Facts {
                 lane,

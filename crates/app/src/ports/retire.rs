@@ -14,8 +14,8 @@ pub struct Retire {
     pub older_than: Duration,
     /// How many rows are looked at, at most.
     pub limit: usize,
-    /// Only what was in a block below these, on chains that are named; on others age alone decides. A block
-    /// above may still be replaced, and then its transaction is needed whole.
+    /// Of what was in a block, only what is below these, and nothing on chains that are not named: a block that
+    /// somebody still watches may be replaced, and then its transaction is needed whole.
     pub beneath: Vec<(ChainId, Height)>,
 }
 

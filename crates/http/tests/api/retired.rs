@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fencepost_app::ports::{Retire, Stage, Store};
+use fencepost_domain::ids::{ChainId, Height};
 use serde_json::json;
 
 use super::chain_steps::id;
@@ -13,7 +14,7 @@ async fn retire(server: &Server, stage: Stage) -> usize {
         stage,
         older_than: Duration::ZERO,
         limit: 100,
-        beneath: vec![],
+        beneath: vec![(ChainId::new(1).unwrap(), Height::MAX)],
     };
     server.store.retire(&batch).await.unwrap().retired
 }

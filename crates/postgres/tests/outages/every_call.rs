@@ -8,10 +8,10 @@ use fencepost_app::ports::{
     LanePromotion, NewRemedy, NewTx, PageQuery, PauseChange, RemedyId, Retire, Settle, SettleAct,
     Stage, Store, StoreError,
 };
-use fencepost_domain::ids::{FeedSeq, LaneId, LaneSeq, Nonce};
+use fencepost_domain::ids::{FeedSeq, Height, LaneId, LaneSeq, Nonce};
 use fencepost_domain::state::Wait;
 use fencepost_store_tests::bench::{Seat, url};
-use fencepost_store_tests::builders::{audit, hash, id, lane, lock, sign, tx, txs};
+use fencepost_store_tests::builders::{audit, chain_id, hash, id, lane, lock, sign, tx, txs};
 use futures::future::BoxFuture;
 
 /// A call's text and the call.
@@ -86,7 +86,7 @@ impl Words {
                 stage: Stage::Delete,
                 older_than: Duration::ZERO,
                 limit: 1,
-                beneath: vec![],
+                beneath: vec![(chain_id(1), Height::MAX)],
             },
             settle: Settle {
                 reservation: id(1),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use fencepost_app::ports::{Retire, Retired, Stage as Step, Store};
+use fencepost_domain::ids::Height;
 use fencepost_domain::transition::Input;
 use fencepost_store_tests::bench::Seat;
 use fencepost_store_tests::builders::{feed_seq, id, lane, txs};
@@ -16,7 +17,7 @@ fn batch(stage: Step) -> Retire {
         stage,
         older_than: Duration::ZERO,
         limit: 10,
-        beneath: vec![],
+        beneath: vec![(lane(1).chain, Height::MAX)],
     }
 }
 

@@ -201,7 +201,7 @@ async fn twin_inserts_in_the_order_of_arrival_deadlock() -> Result<()> {
             format!(
                 "INSERT INTO managed_tx (tx_id, lane_id, kind, request_id, payload, payload_hash,
                                          state, sub_state, fencing_token)
-                 SELECT gen_random_uuid(), 1, 'managed', i.request_id, '', sha256(''), 'QUEUED',
+                 SELECT gen_random_uuid(), 1, 'managed', i.request_id, 'p', sha256('p'), 'QUEUED',
                         'WAITING_LEADER', 0
                    FROM unnest('{requests}'::text[]) AS i(request_id) {order}
                  ON CONFLICT (lane_id, request_id) WHERE request_id IS NOT NULL DO NOTHING"

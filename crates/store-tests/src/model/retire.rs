@@ -155,7 +155,8 @@ impl Whole {
         let beneath = retire.beneath.iter().find(|(named, _)| *named == chain);
         let deep = match (row.state.inclusion(), beneath) {
             (Some(at), Some((_, height))) => at.block.number < *height,
-            (None, _) | (_, None) => true,
+            (Some(_), None) => false,
+            (None, _) => true,
         };
         row.state.is_final() && row.updated_at <= self.ended_by(retire) && deep
     }
