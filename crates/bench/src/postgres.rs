@@ -40,7 +40,7 @@ const TOLD: [&str; 10] = [
 ];
 
 /// So many files of the log are made beforehand, as a server has them that has run for a while. A new one is written
-/// full of zeros first, which stops every commit for a twentieth of a second, all the time on a server that is new.
+/// full of zeros first, which a server that has run for a while does not do: it uses old ones again.
 const LOG_FILES: usize = 64;
 const FILL_LOG_FILE: &str =
     "SELECT pg_logical_emit_message(false, 'bench', ''); SELECT pg_switch_wal()";
