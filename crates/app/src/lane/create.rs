@@ -59,9 +59,11 @@ impl Worker {
             tell_early(&mut works, &batches, self.node.clock.now());
         }
         let rows = batches.iter().map(|batch| batch.txs.len()).sum();
-        let Some(written) = self.node.creates.write(batches).await else {
+        let returning = self.returning.take();
+        let Some(written) = self.node.creates.write(batches, returning).await else {
             return;
         };
+        self.returning = Some(written.returning);
         let sent = written.sent;
         match written.answers {
             Ok(answers) => {

@@ -1,16 +1,26 @@
 //! Workers share statements: what they have to write while one is under way goes together into the next. So a
 //! busy node commits as often as its store answers, however many workers it has.
 //!
+//! A large one does not wait for the one before it: what is saved by sharing is saved already, and the store has
+//! more than one processor.
+//!
+//! Those that have just been answered are waited for before the next statement begins. It takes them a fraction of
+//! a millisecond to see whether they have more; without them the lanes would go in two halves by turns, and every
+//! request would wait for a statement that it is not in.
+//!
 //! A lane has one worker, and a worker waits for its answer: no two statements here ever meet in a lane.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
 use fencepost_domain::ids::LaneId;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::lease::Sent;
 use crate::node::Node;
@@ -19,9 +29,17 @@ use crate::ports::{LaneBatch, LaneCreated, LaneMoved, LaneMoves, LaneRefusal, St
 /// A statement that has so many rows takes no further worker's. More, and each waits for the rows of all others;
 /// fewer, and a busy node pays for more commits.
 const ROWS_ENOUGH: usize = 1_024;
+/// A statement that has so many rows begins although another one runs. Fewer, and the cost of a statement as such
+/// is felt; more, and the store's second processor idles.
+const ROWS_WORTH: usize = 128;
+/// So many large statements run at once. More share the store's processors, and each takes the longer.
+const AT_ONCE: usize = 2;
 /// How long a statement keeps the next one waiting. Shorter, and a slow disk gets many small commits at once;
 /// longer, and whoever holds one lane's row is felt in the lanes of all workers.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// How long those that were answered may take until they hand in what is next, or have nothing. Shorter is not to be
+/// had of the timer; longer, and one that is kept by something else keeps all.
+const RETURN: Duration = Duration::from_millis(1);
 /// How long a lane whose row was held is written for in statements of its own worker's.
 const APART: Duration = Duration::from_secs(10);
 
@@ -93,6 +111,14 @@ pub(crate) struct Written<S: Share> {
     pub(crate) sent: Sent,
     /// One answer for each.
     pub(crate) answers: Result<Vec<S::Answer>, StoreError>,
+    /// To be let go of as soon as it is clear what the worker does next.
+    pub(crate) returning: Returning,
+}
+
+/// While a worker has this, the scribe waits for what the worker hands in next.
+#[derive(Clone)]
+pub(crate) struct Returning {
+    _watched: mpsc::Sender<Infallible>,
 }
 
 /// One worker's part of a statement.
@@ -106,9 +132,15 @@ pub(crate) struct Inbox<S: Share>(mpsc::Sender<Part<S>>);
 
 impl<S: Share> Inbox<S> {
     /// Writes all of it, together with what other workers have to write. Nothing comes back when the node is gone.
-    pub(crate) async fn write(&self, shares: Vec<S>) -> Option<Written<S>> {
+    /// Whoever returns from a statement says so: the next one has waited for it.
+    pub(crate) async fn write(
+        &self,
+        shares: Vec<S>,
+        returning: Option<Returning>,
+    ) -> Option<Written<S>> {
         let (reply, written) = oneshot::channel();
         self.0.send(Part { shares, reply }).await.ok()?;
+        drop(returning);
         written.await.ok()
     }
 }
@@ -141,51 +173,92 @@ impl<S: Share> Scribe<S> {
 
     /// Writes until the node is gone.
     pub(crate) async fn run(mut self) {
+        let mut before: Option<BoxFuture<'static, ()>> = None;
         while let Some(first) = self.inbox.recv().await {
             let mut parts = vec![first];
-            let mut rows = parts[0].rows();
-            while rows < ROWS_ENOUGH
-                && let Ok(next) = self.inbox.try_recv()
-            {
-                rows += next.rows();
-                parts.push(next);
+            self.gather(&mut parts);
+            if let Some(before) = before.take() {
+                self.wait(&mut parts, before).await;
             }
             self.look_back();
             let (alone, together): (Vec<Part<S>>, Vec<Part<S>>) = parts
                 .into_iter()
                 .partition(|part| part.lanes().any(|lane| self.apart.contains_key(&lane)));
             for part in alone {
-                self.begin(vec![part]);
+                drop(self.begin(vec![part]));
             }
             if !together.is_empty() {
-                let over = self.begin(together);
-                // Whether it is over or takes too long, the next one begins.
-                let _ = timeout(PATIENCE, over).await;
+                before = Some(self.begin(together).boxed());
             }
         }
     }
 
-    /// Starts a statement. What comes back is closed when it is over.
-    fn begin(&mut self, parts: Vec<Part<S>>) -> oneshot::Receiver<()> {
-        let (running, over) = oneshot::channel();
+    /// Takes what others have handed in.
+    fn gather(&mut self, parts: &mut Vec<Part<S>>) {
+        let mut rows = rows(parts);
+        while rows < ROWS_ENOUGH
+            && let Ok(next) = self.inbox.try_recv()
+        {
+            rows += next.rows();
+            parts.push(next);
+        }
+    }
+
+    /// Waits for the statement before, unless there is enough for another one; what is handed in meanwhile is taken.
+    async fn wait(&mut self, parts: &mut Vec<Part<S>>, mut before: BoxFuture<'static, ()>) {
+        loop {
+            self.look_back();
+            let rows = rows(parts);
+            if rows >= ROWS_WORTH && self.running.len() < AT_ONCE {
+                return;
+            }
+            tokio::select! {
+                biased;
+                () = &mut before => break,
+                Some(ended) = self.running.join_next(), if rows >= ROWS_WORTH => self.ended(ended),
+                next = self.inbox.recv(), if rows < ROWS_ENOUGH => match next {
+                    Some(next) => parts.push(next),
+                    None => return,
+                },
+            }
+        }
+        self.gather(parts);
+    }
+
+    /// Starts a statement. What comes back is over when the next one may begin.
+    fn begin(&mut self, parts: Vec<Part<S>>) -> impl Future<Output = ()> + Send + use<S> {
+        let (running, over) = oneshot::channel::<()>();
+        let (watched, mut returned) = mpsc::channel(1);
+        let returning = Returning { _watched: watched };
         let node = Arc::clone(&self.node);
         self.running.spawn(async move {
-            let held = write(&node, parts).await;
+            let held = write(&node, parts, returning).await;
             drop(running);
             held
         });
-        over
+        let late = Instant::now() + PATIENCE;
+        async move {
+            // Whether it is over or takes too long, the next one begins.
+            if timeout_at(late, over).await.is_ok() {
+                let _ = timeout(RETURN, returned.recv()).await;
+            }
+        }
     }
 
     /// Lanes that were held go apart, and come back in time.
     fn look_back(&mut self) {
-        let now = self.node.ticks.ticks();
         while let Some(ended) = self.running.try_join_next() {
-            let held = ended.unwrap_or_default();
-            self.apart
-                .extend(held.into_iter().map(|lane| (lane, now + APART)));
+            self.ended(ended);
         }
+        let now = self.node.ticks.ticks();
         self.apart.retain(|_, until| now < *until);
+    }
+
+    fn ended(&mut self, ended: Result<Vec<LaneId>, JoinError>) {
+        let until = self.node.ticks.ticks() + APART;
+        let held = ended.unwrap_or_default();
+        self.apart
+            .extend(held.into_iter().map(|lane| (lane, until)));
     }
 }
 
@@ -198,19 +271,28 @@ impl<S: Share> Part<S> {
         self.shares.iter().map(S::lane)
     }
 
-    fn tell(self, sent: Sent, answers: Result<Vec<S::Answer>, StoreError>) {
+    fn tell(self, sent: Sent, answers: Result<Vec<S::Answer>, StoreError>, returning: Returning) {
         let shares = self.shares;
         // A worker that is gone has nothing to remember.
         let _ = self.reply.send(Written {
             shares,
             sent,
             answers,
+            returning,
         });
     }
 }
 
+fn rows<S: Share>(parts: &[Part<S>]) -> usize {
+    parts.iter().map(Part::rows).sum()
+}
+
 /// Writes the parts in one statement, and tells each worker what came of its own; returns the lanes that were held.
-async fn write<S: Share>(node: &Node, mut parts: Vec<Part<S>>) -> Vec<LaneId> {
+async fn write<S: Share>(
+    node: &Node,
+    mut parts: Vec<Part<S>>,
+    returning: Returning,
+) -> Vec<LaneId> {
     let sizes: Vec<usize> = parts.iter().map(|part| part.shares.len()).collect();
     let mut all: Vec<S> = Vec::with_capacity(sizes.iter().sum());
     for part in &mut parts {
@@ -233,7 +315,7 @@ async fn write<S: Share>(node: &Node, mut parts: Vec<Part<S>>) -> Vec<LaneId> {
             let mut answers = answers.into_iter();
             for part in parts {
                 let own = answers.by_ref().take(part.shares.len()).collect();
-                part.tell(sent, Ok(own));
+                part.tell(sent, Ok(own), returning.clone());
             }
             held
         }
@@ -241,14 +323,14 @@ async fn write<S: Share>(node: &Node, mut parts: Vec<Part<S>>) -> Vec<LaneId> {
         Err(StoreError::Invalid(_) | StoreError::Constraint(_)) if parts.len() > 1 => {
             let mut held = Vec::new();
             for part in parts {
-                held.extend(Box::pin(write(node, vec![part])).await);
+                held.extend(Box::pin(write(node, vec![part], returning.clone())).await);
             }
             held
         }
         Err(error) => {
             let errors = error.repeated(parts.len());
             for (part, error) in parts.into_iter().zip(errors) {
-                part.tell(sent, Err(error));
+                part.tell(sent, Err(error), returning.clone());
             }
             vec![]
         }

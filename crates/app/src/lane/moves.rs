@@ -116,9 +116,11 @@ impl Worker {
         }
         let (batches, planned): (Vec<LaneMoves>, Vec<Vec<(Nonce, Then)>>) =
             plans.into_values().map(split).unzip();
-        let Some(written) = self.node.moves.write(batches).await else {
+        let returning = self.returning.take();
+        let Some(written) = self.node.moves.write(batches, returning).await else {
             return;
         };
+        self.returning = Some(written.returning);
         let (batches, sent) = (written.shares, written.sent);
         match written.answers {
             Ok(answers) => {

@@ -13,6 +13,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::align::Aligned;
 use super::entry::Busy;
+use super::gather::Returning;
 use super::memory::Memory;
 use super::moves::Plans;
 use super::report::Report;
@@ -60,6 +61,8 @@ pub struct Worker {
     pub(crate) doubted: BTreeSet<LaneId>,
     /// What goes into the next turn, ahead of what arrives.
     again: Vec<Job>,
+    /// A statement waits to hear whether we have more for it.
+    pub(super) returning: Option<Returning>,
     /// When lanes were last compared with the chain, and under which token.
     pub(super) aligned: HashMap<LaneId, (Token, Aligned)>,
     /// Lanes of which the chain is being asked where they stand, with what waits for the answer.
@@ -111,6 +114,7 @@ impl Worker {
             memory: HashMap::new(),
             doubted: BTreeSet::new(),
             again: vec![],
+            returning: None,
             aligned: HashMap::new(),
             parked: BTreeMap::new(),
             released: vec![],
@@ -141,6 +145,9 @@ impl Worker {
             ticked: false,
         };
         if turn.jobs.is_empty() {
+            if self.inbox.is_empty() && self.reports.is_empty() {
+                self.returning = None;
+            }
             tokio::select! {
                 biased;
                 found = self.reports.recv_many(&mut turn.reports, most) => (found > 0).then_some(())?,
