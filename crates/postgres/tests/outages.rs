@@ -27,4 +27,5 @@ mod outages {
     mod bad_input;
     mod clocks;
     mod opening;
+    mod soundness;
 }

@@ -52,9 +52,10 @@ async fn a_migration_that_waits_for_a_backup_stops_nobody() -> Result<()> {
     let database = shared().await?.create_database().await?;
     drop(PostgresStore::open(settings("old", database.url(), LONG)).await?);
     let backup = database.connect().await?;
-    let before = "ALTER TABLE managed_tx DROP CONSTRAINT retired_has_ended;
-        DROP TABLE retention, lane_floor;
-        DELETE FROM refinery_schema_history WHERE version = 3";
+    let before = "ALTER TABLE managed_tx DROP CONSTRAINT is_sound;
+        ALTER TABLE signer_lease DROP CONSTRAINT is_sound;
+        DROP FUNCTION is_sound_tx, is_sound_lane;
+        DELETE FROM refinery_schema_history WHERE version = 4";
     backup.batch_execute(before).await?;
     let dump = "BEGIN; SELECT FROM managed_tx";
     backup.batch_execute(dump).await?;
