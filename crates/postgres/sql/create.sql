@@ -23,12 +23,14 @@ WITH lane AS (
               FROM (SELECT k, lane_id, token, before_seq FROM lane
                     UNION ALL SELECT generate_subscripts($1::bigint[], 1), NULL, NULL, NULL) AS every
              GROUP BY k) AS numbered
+--? free
 ), taken AS (
     -- Free nonces that are used; those that must be there are counted below.
     DELETE FROM free_nonce f
-     USING unnest($10::integer[], $11::bigint[], $12::boolean[]) AS u(k, nonce, needed)
+     USING unnest($23::integer[], $24::bigint[], $25::boolean[]) AS u(k, nonce, needed)
      WHERE f.lane_id = (SELECT ids FROM led)[u.k] AND f.nonce = u.nonce
     RETURNING u.needed
+--.
 ), stored AS (
     -- The rows come ordered by lane, request and id, the same for everybody, so that two creators of
     -- the same ids wait and do not deadlock; a scan of the arrays keeps that order.
@@ -41,8 +43,8 @@ WITH lane AS (
            i.not_after, i.meta, i.lock_token,
            statement_timestamp() + i.ttl * interval '1 microsecond', (SELECT tokens FROM led)[i.k],
            statement_timestamp(), statement_timestamp()
-      FROM unnest($13::integer[], $14::uuid[], $15::text[], $16::text[], $17::bytea[], $18::bytea[],
-                  $19::bigint[], $20::timestamptz[], $21::text[], $22::uuid[], $23::bigint[])
+      FROM unnest($10::integer[], $11::uuid[], $12::text[], $13::text[], $14::bytea[], $15::bytea[],
+                  $16::bigint[], $17::timestamptz[], $18::text[], $19::uuid[], $20::bigint[])
            AS i(k, tx_id, kind, request_id, payload, payload_hash, nonce, not_after, meta,
                 lock_token, ttl)
      WHERE (SELECT ids FROM led)[i.k] IS NOT NULL
@@ -51,23 +53,27 @@ WITH lane AS (
     SELECT (SELECT ids FROM led)[i.k], (SELECT seqs FROM led)[i.k] + i.ord, i.tx_id, 'accepted',
            CASE i.kind WHEN 'reserved' THEN 'RESERVED' ELSE 'ALLOCATED' END, $6,
            (SELECT tokens FROM led)[i.k], statement_timestamp()
-      FROM unnest($13::integer[], $14::uuid[], $15::text[], $24::integer[]) AS i(k, tx_id, kind, ord)
+      FROM unnest($10::integer[], $11::uuid[], $12::text[], $21::integer[]) AS i(k, tx_id, kind, ord)
      WHERE (SELECT ids FROM led)[i.k] IS NOT NULL
 ), due AS (
     INSERT INTO due_work (tx_id, lane_id, due_at)
     SELECT i.tx_id, (SELECT ids FROM led)[i.k],
            CASE WHEN i.due IS NULL THEN statement_timestamp()
                 ELSE statement_timestamp() + i.due * interval '1 microsecond' END
-      FROM unnest($13::integer[], $14::uuid[], $25::bigint[]) AS i(k, tx_id, due)
+      FROM unnest($10::integer[], $11::uuid[], $22::bigint[]) AS i(k, tx_id, due)
      WHERE (SELECT ids FROM led)[i.k] IS NOT NULL
 )
--- A free nonce that is gone aborts the statement here, inside it: afterwards would be too late.
 SELECT lane.lane_id, statement_timestamp() AS at,
+--? plain
+       EXISTS (SELECT FROM free_nonce f WHERE f.lane_id = lane.lane_id) AS more_free
+--? free
        EXISTS (SELECT FROM free_nonce f
                 WHERE f.lane_id = lane.lane_id
-                  AND NOT EXISTS (SELECT FROM unnest($10::integer[], $11::bigint[]) AS u(k, nonce)
+                  AND NOT EXISTS (SELECT FROM unnest($23::integer[], $24::bigint[]) AS u(k, nonce)
                                    WHERE u.k = lane.k AND u.nonce = f.nonce)) AS more_free,
+       -- A free nonce that is gone aborts the statement here, inside it: afterwards would be too late.
        1 / ((SELECT count(*) FROM taken WHERE needed)
-            = (SELECT count(*) FROM unnest($10::integer[], $12::boolean[]) AS u(k, needed)
+            = (SELECT count(*) FROM unnest($23::integer[], $25::boolean[]) AS u(k, needed)
                 WHERE u.needed AND (SELECT ids FROM led)[u.k] IS NOT NULL))::int AS whole
+--.
   FROM lane

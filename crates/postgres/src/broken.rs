@@ -1,8 +1,6 @@
 //! Statements whose rules are broken, in test builds that ask for it. In every other build these return what
 //! they were given.
 
-use std::borrow::Cow;
-
 use fencepost_domain::mutant::Mutant;
 
 const GUARD: &str = "1 / ((SELECT count(*) FROM moved) = (SELECT sum(n) FROM lane)";
@@ -47,19 +45,17 @@ pub(crate) fn moves(sql: String) -> String {
 }
 
 /// The statement that stores new transactions.
-pub(crate) fn create(sql: &'static str) -> Cow<'static, str> {
+pub(crate) fn create(sql: String) -> String {
     if Mutant::CountsAfterCommit.is_on() {
-        let needed = "\n            = (SELECT count(*) FROM unnest($10::integer[]";
-        return sql
-            .replace(needed, &needed.replace("= (", ">= 0 * ("))
-            .into();
+        let needed = "\n            = (SELECT count(*) FROM unnest($23::integer[]";
+        return sql.replace(needed, &needed.replace("= (", ">= 0 * ("));
     }
     if Mutant::NoToken.is_on() {
         let token = "l.owner_node = $6 AND l.owner_incarnation = $7 AND l.fencing_token = i.token
        AND l.expires_at > clock_timestamp()";
         let types =
             "(l.owner_node = $6 OR l.owner_incarnation = $7 OR l.fencing_token = i.token OR true)";
-        return sql.replace(token, types).into();
+        return sql.replace(token, types);
     }
-    sql.into()
+    sql
 }

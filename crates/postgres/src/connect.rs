@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::{
-    Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
+    Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, QueueMode, RecyclingMethod,
+    Runtime,
 };
 use fencepost_app::ports::{StoreError, Terms};
 use tokio::task::JoinSet;
@@ -85,7 +86,8 @@ impl Settings {
 const WRITER: &str =
     "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off -c work_mem=16MB";
 
-const READER: &str = "-c jit=off";
+/// Readers look after lanes beside the writers: none of them may take all of the server's processors.
+const READER: &str = "-c jit=off -c max_parallel_workers_per_gather=0";
 
 /// By twice its own limit the server has ended a statement, and its answer would be here. A network
 /// that merely swallows packets would otherwise be waited for without end.
@@ -215,6 +217,8 @@ fn pool(
     });
     Pool::builder(Manager::from_config(config, NoTls, how))
         .max_size(size)
+        // What was used last is used next: its session has the tables' rules and the statements' plans at hand.
+        .queue_mode(QueueMode::Lifo)
         .wait_timeout(Some(settings.statement_timeout * 3 / 2))
         .create_timeout(Some(settings.statement_timeout * 3 / 2))
         .recycle_timeout(Some(settings.statement_timeout))

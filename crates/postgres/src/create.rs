@@ -5,6 +5,7 @@ mod work;
 mod call;
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use fencepost_app::ports::{
     Holder, LaneBatch, LaneCreated, LaneRefusal, READ_LIMIT_MAX, Record, StoreError,
@@ -18,13 +19,22 @@ use self::work::{Layout, Outcome, Work, Written};
 use crate::PostgresStore;
 use crate::broken;
 use crate::fault::{Fault, Unique, after_write, refused};
+use crate::parts::needed;
 use crate::row::column;
 use crate::statement;
 
 const CREATE: &str = include_str!("../sql/create.sql");
 
-fn sql() -> std::borrow::Cow<'static, str> {
-    broken::create(CREATE)
+/// The statement, with what uses up free nonces only where there are any.
+fn sql(takes_free: bool) -> &'static str {
+    static PLAIN: OnceLock<String> = OnceLock::new();
+    static FREE: OnceLock<String> = OnceLock::new();
+    let (text, part) = if takes_free {
+        (&FREE, "free")
+    } else {
+        (&PLAIN, "plain")
+    };
+    text.get_or_init(|| broken::create(needed(CREATE, |name| name == part)))
 }
 
 /// Rounds of "known ones out, the rest again". Each takes out all that were stored by then, so a
@@ -126,7 +136,8 @@ impl PostgresStore {
             if sent.is_empty() {
                 return Ok(Together::Done);
             }
-            match self.connections.write(&sql(), &call.params()).await? {
+            let sql = sql(call.takes_free());
+            match self.connections.write(sql, &call.params()).await? {
                 statement::Written::Rows { rows, again } => {
                     let recorded = self.record_written(holder, works, sent, &rows, again);
                     if recorded.await.map_err(after_write)? == Left::Nothing {

@@ -15,6 +15,7 @@ mod node;
 mod lease;
 mod bid;
 mod operate;
+mod parts;
 mod lane_state;
 mod known;
 mod create;
@@ -35,11 +36,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use fencepost_app::ports::{
-    Acquired, Act, Acts, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, CursorMove,
-    CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Key, LaneBatch, LaneCreated,
-    LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx, Orphan, PageQuery,
-    PauseChange, Paused, Pulse, Record, RemedyId, Renewed, Retire, Retired, Settle, Settled, Store,
-    StoreError, StoredAttempt, StoredEvent, Terms, check,
+    Acquired, Act, Acts, AskedRemedy, Audit, Backlog, Beat, Bid, Claimed, ClaimedRemedies,
+    CursorMove, CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Key, LaneBatch,
+    LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx, Orphan,
+    PageQuery, PauseChange, Paused, Pulse, Record, RemedyId, Renewed, Retire, Retired, Settle,
+    Settled, Store, StoreError, StoredAttempt, StoredEvent, Terms, check,
 };
 use fencepost_domain::ids::{
     ChainId, FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, TxId,
@@ -187,6 +188,10 @@ impl Store for PostgresStore {
     ) -> Result<Vec<LaneView>, StoreError> {
         check::limit(limit)?;
         self.view_many(after, limit).await
+    }
+
+    async fn backlog(&self) -> Result<Vec<Backlog>, StoreError> {
+        self.backlog_by_chain().await
     }
 
     async fn pause(

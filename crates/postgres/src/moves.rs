@@ -14,6 +14,7 @@ pub(crate) use self::call::{Call, Parts};
 use crate::PostgresStore;
 use crate::broken;
 use crate::fault::{Fault, Unique, after_write, refused};
+use crate::parts::needed;
 use crate::row::{column, corrupt};
 use crate::statement::Written;
 
@@ -101,20 +102,8 @@ impl Form {
     /// The statement with the parts that a call needs and no others: a batch pays for what it does.
     pub(crate) fn sql(&self, parts: Parts) -> &str {
         self.texts[parts.choice()].get_or_init(|| {
-            let mut kept = String::with_capacity(MOVES.len());
-            let mut wanted = true;
-            for line in MOVES.lines() {
-                if let Some(names) = line.strip_prefix("--? ") {
-                    let taking = broken::taking(self.taking);
-                    let is_wanted = |name| name == taking || parts.has(name);
-                    wanted = names.split(' ').any(is_wanted);
-                } else if line == "--." {
-                    wanted = true;
-                } else if wanted {
-                    kept.push_str(line);
-                    kept.push('\n');
-                }
-            }
+            let taking = broken::taking(self.taking);
+            let kept = needed(MOVES, |name| name == taking || parts.has(name));
             let marks = self.marks.iter();
             let sql = marks.fold(kept, |sql, (mark, text)| sql.replace(mark, text));
             broken::moves(sql)

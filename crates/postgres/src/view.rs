@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use fencepost_app::ports::{LaneView, READ_LIMIT_MAX, Record, StoreError};
-use fencepost_domain::ids::{Lane, LaneId, LaneSeq, Nonce, Token};
+use fencepost_app::ports::{Backlog, LaneView, READ_LIMIT_MAX, Record, StoreError};
+use fencepost_domain::ids::{ChainId, Lane, LaneId, LaneSeq, Nonce, Token};
 use tokio_postgres::Row;
 
 use crate::lease::leader;
@@ -33,7 +33,45 @@ SELECT l.lane_id, l.chain_id, l.signer, l.owner_node, l.owner_incarnation, l.own
  ORDER BY l.lane_id
  LIMIT $4";
 
+/// Counts the narrow tables alone. Ids grow with time, so the oldest are the lowest, and nothing but those is looked
+/// up: a join would be planned without knowing how large the tables have become. A chain that has none among them
+/// has nothing older than they are.
+const BACKLOG: &str = "
+WITH oldest AS MATERIALIZED (
+    (SELECT lane_id, tx_id FROM due_work ORDER BY tx_id LIMIT 1000)
+    UNION ALL (SELECT lane_id, tx_id FROM lane_queue ORDER BY tx_id LIMIT 1000)
+), first AS MATERIALIZED (
+    SELECT DISTINCT ON (l.chain_id) l.chain_id, o.tx_id
+      FROM oldest o JOIN signer_lease l ON l.lane_id = o.lane_id
+     ORDER BY l.chain_id, o.tx_id
+), chain AS MATERIALIZED (
+    SELECT l.chain_id, sum(w.n)::bigint AS n
+      FROM (SELECT lane_id, count(*) AS n FROM due_work GROUP BY lane_id
+            UNION ALL SELECT lane_id, count(*) FROM lane_queue GROUP BY lane_id) w
+      JOIN signer_lease l ON l.lane_id = w.lane_id
+     GROUP BY l.chain_id
+)
+SELECT c.chain_id, c.n,
+       (SELECT m.created_at FROM managed_tx m
+         WHERE m.tx_id = coalesce((SELECT f.tx_id FROM first f WHERE f.chain_id = c.chain_id),
+                                  (SELECT o.tx_id FROM oldest o ORDER BY o.tx_id DESC LIMIT 1))) AS oldest_at
+  FROM chain c
+ ORDER BY c.chain_id";
+
 impl PostgresStore {
+    pub(crate) async fn backlog_by_chain(&self) -> Result<Vec<Backlog>, StoreError> {
+        let found = self.connections.read(BACKLOG, &[]).await?;
+        let backlog = |row: &Row| {
+            let count: i64 = column(row, "n")?;
+            Ok(Backlog {
+                chain: ChainId::from_column(column(row, "chain_id")?)?,
+                count: u64::try_from(count).map_err(|_| corrupt("n"))?,
+                oldest_at: column(row, "oldest_at")?,
+            })
+        };
+        found.iter().map(backlog).collect()
+    }
+
     pub(crate) async fn view_one(&self, lane: Lane) -> Result<Option<LaneView>, StoreError> {
         let sql = VIEW.replace("/*which*/", "l.chain_id = $1 AND l.signer = $2");
         let (chain, signer) = (lane.chain.column(), lane.signer.as_slice());

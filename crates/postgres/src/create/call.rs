@@ -133,14 +133,19 @@ impl<'a> Call<'a> {
             .push(loan.map(|loan| micros(loan.ttl + loan.grace)));
     }
 
+    /// Whether nonces that were given back are used up, or may be.
+    pub(crate) fn takes_free(&self) -> bool {
+        !self.free.lane.is_empty()
+    }
+
     pub(crate) fn ids(&self) -> Vec<TxId> {
         self.rows.tx.iter().copied().map(TxId).collect()
     }
 
     /// In the order of the statement's numbers.
-    pub(crate) fn params(&self) -> [&(dyn ToSql + Sync); 25] {
+    pub(crate) fn params(&self) -> Vec<&(dyn ToSql + Sync)> {
         let (lanes, free, rows) = (&self.lanes, &self.free, &self.rows);
-        [
+        let mut params: Vec<&(dyn ToSql + Sync)> = vec![
             &lanes.id,
             &lanes.token,
             &lanes.expected,
@@ -150,9 +155,6 @@ impl<'a> Call<'a> {
             &self.incarnation,
             &self.lease,
             &lanes.passes_queue,
-            &free.lane,
-            &free.nonce,
-            &free.needed,
             &rows.lane,
             &rows.tx,
             &rows.kind,
@@ -166,6 +168,10 @@ impl<'a> Call<'a> {
             &rows.ttl,
             &rows.ord,
             &rows.due,
-        ]
+        ];
+        if self.takes_free() {
+            params.extend([&free.lane as &(dyn ToSql + Sync), &free.nonce, &free.needed]);
+        }
+        params
     }
 }

@@ -10,7 +10,7 @@ use fencepost_store_tests::builders::{audit, id, lane, sign, txs};
 use tokio::task::JoinHandle;
 
 use super::stage::{Stage, assert_sound};
-use super::twin::{self, CREATE, LOCK, edit, fill};
+use super::twin::{self, LOCK, edit, fill};
 
 /// What a pause must stop.
 #[derive(Debug, Clone, Copy)]
@@ -108,7 +108,7 @@ async fn twin_a_flag_read_by_exists_gives_nonces_after_the_pause() -> Result<()>
     let (stage, a) = lane_with_work().await?;
     let flag = "AND EXISTS (SELECT FROM signer_lease p
                              WHERE p.lane_id = i.lane_id AND p.paused IS NULL AND NOT p.held)";
-    let sql = edit(CREATE, "AND l.paused IS NULL AND NOT l.held", flag);
+    let sql = edit(&twin::create(), "AND l.paused IS NULL AND NOT l.held", flag);
     let sql = fill(&sql, &twin::creation(&a, 1, &[id(8), id(9)]));
     let gate = &mut stage
         .gate("signer_lease", "AFTER UPDATE", "operator")

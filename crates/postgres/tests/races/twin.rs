@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error, SimpleQueryMessage};
 
-pub(crate) const CREATE: &str = include_str!("../../sql/create.sql");
+const CREATE: &str = include_str!("../../sql/create.sql");
 pub(crate) const PROMOTE: &str = include_str!("../../sql/promote.sql");
 pub(crate) const DECIDE: &str = include_str!("../../sql/decide.sql");
 const MOVES: &str = include_str!("../../sql/moves.sql");
@@ -24,6 +24,13 @@ const FENCE: &str = "l.owner_node = $5 AND l.owner_incarnation = $6::bigint
        AND (NOT i.signs OR (l.paused IS NULL AND NOT l.held))";
 const TOKEN: &str = "(SELECT tokens FROM led)[i.k]";
 const RENEW: &str = ", expires_at = clock_timestamp() + $7::bigint * interval '1 microsecond'";
+
+/// `create.sql` as it is sent when free nonces are used up.
+pub(crate) fn create() -> String {
+    let (before, rest) = CREATE.split_once("--? plain\n").expect("a part");
+    let (_, after) = rest.split_once("--? free\n").expect("its other form");
+    format!("{before}{after}")
+}
 
 /// `moves.sql` as `apply` sends it.
 pub(crate) fn apply() -> String {
@@ -128,11 +135,11 @@ pub(crate) fn creation(seat: &Seat, cursor: i64, txs: &[TxId]) -> Literals {
         (7, seat.holder.incarnation.column().to_string()),
         (8, "600000000".to_owned()),
         (9, array([false])),
-        (13, array(txs.iter().map(|_| 1))),
-        (14, uuids(txs.iter().copied())),
-        (15, array(txs.iter().map(|_| "placeholder"))),
-        (19, array(cursor..cursor + n)),
-        (24, array(1..=n)),
+        (10, array(txs.iter().map(|_| 1))),
+        (11, uuids(txs.iter().copied())),
+        (12, array(txs.iter().map(|_| "placeholder"))),
+        (16, array(cursor..cursor + n)),
+        (21, array(1..=n)),
     ]
 }
 
