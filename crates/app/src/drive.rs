@@ -12,7 +12,7 @@ use crate::causes::Causes;
 use crate::lifecycle::follow::Follower;
 use crate::lifecycle::retire::{IDLE, STAGES};
 use crate::node::{Crew, Node};
-use crate::ports::{READ_LIMIT_MAX, Stage};
+use crate::ports::Stage;
 use crate::recovery::adopt::Adopter;
 use crate::settings::Retention;
 
@@ -25,8 +25,6 @@ const FEED_EVERY: Duration = Duration::from_millis(100);
 const GAUGE_EVERY: Duration = Duration::from_secs(15);
 /// How often a stopping node looks whether its requests have their answers.
 const STOP_CHECK: Duration = Duration::from_millis(5);
-/// The most pages of lanes that are read for the gauges.
-const GAUGE_PAGES_MAX: usize = 20;
 
 /// Of how many signers the balance is asked for in one pass. More would be most of what a quiet node asks.
 const BALANCES: usize = 4;
@@ -213,50 +211,37 @@ async fn retire(node: Arc<Node>, retention: Retention) {
 }
 
 async fn gauge(node: Arc<Node>) {
-    let mut timer = every(GAUGE_EVERY);
     let lanes: Vec<Lane> = node.directory.lanes().take(BALANCES_MAX).collect();
     let mut balances = lanes.iter().cycle();
     loop {
-        timer.tick().await;
+        let began = Instant::now();
         if let Err(error) = node.gauge().await {
             tracing::warn!(error = %Causes(&error), "taking the gauges failed");
         }
+        let cost = began.elapsed();
         for lane in balances.by_ref().take(BALANCES.min(lanes.len())) {
             node.weigh(*lane).await;
         }
+        // Its cost grows with what is unfinished; it may take a hundredth of a connection's time.
+        sleep(GAUGE_EVERY.max(cost * 100)).await;
     }
 }
 
 impl Node {
-    /// Takes the gauges about all lanes, as far as the bound lets it.
+    /// Takes the gauges about all lanes.
     async fn gauge(&self) -> Result<(), crate::ports::StoreError> {
         let pulse = self.store.ping().await?;
         if let Some(age) = pulse.oldest_snapshot {
             self.meters.oldest_snapshot(age);
         }
         let now = self.clock.now();
-        let mut pending: Vec<(u64, Duration)> = vec![(0, Duration::ZERO); self.chains.len()];
-        let mut after = None;
-        for _ in 0..GAUGE_PAGES_MAX {
-            let page = self.store.lanes(after, READ_LIMIT_MAX).await?;
-            for view in &page {
-                let chain = self
-                    .chains
-                    .iter()
-                    .position(|chain| chain.id == view.lane.chain);
-                if let Some(chain) = chain {
-                    let age = view.oldest_at.map(|at| now.duration_since(at));
-                    let age = age.and_then(|age| age.try_into().ok()).unwrap_or_default();
-                    pending[chain].0 += view.in_flight + view.queued;
-                    pending[chain].1 = pending[chain].1.max(age);
-                }
-            }
-            after = page.last().map(|view| view.id);
-            if page.len() < READ_LIMIT_MAX {
-                break;
-            }
-        }
-        for (chain, (depth, oldest)) in self.chains.iter().zip(pending) {
+        let backlog = self.store.backlog().await?;
+        for chain in &self.chains {
+            let pending = backlog.iter().find(|each| each.chain == chain.id);
+            let (depth, oldest) = pending.map_or((0, Duration::ZERO), |pending| {
+                let age = now.duration_since(pending.oldest_at);
+                (pending.count, age.try_into().unwrap_or_default())
+            });
             self.meters.pending(&chain.name, depth, oldest);
         }
         Ok(())

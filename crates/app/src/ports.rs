@@ -38,8 +38,8 @@ pub use create::{
 };
 pub use error::StoreError;
 pub use lane::{
-    Acquired, Audit, Beat, Bid, CursorMove, CursorMoved, Held, Holder, LaneView, Lead, Leader,
-    Orphan, PauseChange, PauseReason, Paused, Peer, Renewed, Terms,
+    Acquired, Audit, Backlog, Beat, Bid, CursorMove, CursorMoved, Held, Holder, LaneView, Lead,
+    Leader, Orphan, PauseChange, PauseReason, Paused, Peer, Renewed, Terms,
 };
 pub use moves::{Claimed, Closing, LaneMoved, LaneMoves, Move, SendOutcome};
 pub use peers::{Peers, Unforwarded};
@@ -133,6 +133,9 @@ pub trait Store: Send + Sync {
     /// Many lanes as an operator sees them, by id, after the given one.
     async fn lanes(&self, after: Option<LaneId>, limit: usize)
     -> Result<Vec<LaneView>, StoreError>;
+
+    /// What has not ended, by chain. Costs what is unfinished, read once; the past costs nothing.
+    async fn backlog(&self) -> Result<Vec<Backlog>, StoreError>;
 
     /// Stops or resumes the giving of nonces and the storing of attempts. When it answers, no
     /// statement that began before can still do either. Needs no leadership, but is audited.

@@ -1,6 +1,7 @@
 //! The load: a thread of its own that posts prepared requests on kept connections, in a closed loop or on a
 //! schedule. It takes its own time as well, to say when it was itself the limit.
 
+mod alarm;
 mod client;
 mod template;
 
@@ -17,6 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::process::thread_cpu;
+use alarm::Alarm;
 use client::{Client, Tally};
 use template::Template;
 
@@ -226,19 +228,22 @@ async fn work(mut client: Client, pace: Pace, next: Arc<AtomicU64>) -> Result<(C
                 client.post(&mut tally).await?;
             }
         }
-        Pace::Open { began, rate, count } => loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= count {
-                break;
+        Pace::Open { began, rate, count } => {
+            let alarm = Alarm::new()?;
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= count {
+                    break;
+                }
+                let due = began + Duration::from_secs_f64(crate::figures::real(number) / rate);
+                if Instant::now() < due {
+                    alarm.until(due).await?;
+                    tally.lags.push(due.elapsed());
+                }
+                client.post(&mut tally).await?;
+                tally.latencies.push(due.elapsed());
             }
-            let due = began + Duration::from_secs_f64(crate::figures::real(number) / rate);
-            if Instant::now() < due {
-                tokio::time::sleep_until(due).await;
-                tally.lags.push(due.elapsed());
-            }
-            client.post(&mut tally).await?;
-            tally.latencies.push(due.elapsed());
-        },
+        }
     }
     Ok((client, tally))
 }

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use fencepost_app::ports::{
-    Acquired, Act, Acts, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, CursorMove,
-    CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Key, LaneBatch, LaneCreated,
-    LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx, Orphan, PageQuery,
-    PauseChange, Paused, Pulse, Record, RemedyId, Renewed, Retire, Retired, Settle, Settled, Store,
-    StoreError, StoredAttempt, StoredEvent,
+    Acquired, Act, Acts, AskedRemedy, Audit, Backlog, Beat, Bid, Claimed, ClaimedRemedies,
+    CursorMove, CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Key, LaneBatch,
+    LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx, Orphan,
+    PageQuery, PauseChange, Paused, Pulse, Record, RemedyId, Renewed, Retire, Retired, Settle,
+    Settled, Store, StoreError, StoredAttempt, StoredEvent,
 };
 use fencepost_domain::ids::{
     ChainId, FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, TxId,
@@ -291,6 +291,7 @@ line! {
         fn unwatched(within: Duration, after: Option<LaneId>, limit: usize) -> Vec<Orphan>;
         fn lane(lane: Lane) -> Option<LaneView>;
         fn lanes(after: Option<LaneId>, limit: usize) -> Vec<LaneView>;
+        fn backlog() -> Vec<Backlog>;
         fn gaps(lane: LaneId, from: Nonce, limit: usize) -> Vec<Nonce>;
         fn queued(lane: LaneId, limit: usize) -> Vec<Record>;
         fn queued_lanes(after: Option<LaneId>, limit: usize) -> Vec<LaneId>;

@@ -1,7 +1,7 @@
 //! Lanes: making them, and what an operator sees of them.
 
-use fencepost_app::ports::{LaneView, READ_LIMIT_MAX, Record};
-use fencepost_domain::ids::{Lane, LaneId, Nonce};
+use fencepost_app::ports::{Backlog, LaneView, READ_LIMIT_MAX, Record};
+use fencepost_domain::ids::{ChainId, Lane, LaneId, Nonce};
 use jiff::Timestamp;
 use rusqlite::params;
 
@@ -52,6 +52,27 @@ pub(crate) fn lanes(db: &Db<'_>, after: Option<LaneId>, limit: usize) -> Answer<
         LaneRow::of,
     )?;
     rows.iter().map(|row| view(db, row)).collect()
+}
+
+pub(crate) fn backlog(db: &Db<'_>) -> Answer<Vec<Backlog>> {
+    db.all(
+        "SELECT w.chain_id, w.n, t.created_at
+           FROM (SELECT l.chain_id, count(*) AS n, min(o.tx_id) AS tx_id
+                   FROM (SELECT lane_id, tx_id FROM due_work
+                         UNION ALL SELECT lane_id, tx_id FROM lane_queue) o
+                   JOIN signer_lease l ON l.lane_id = o.lane_id
+                  GROUP BY l.chain_id) w
+           JOIN managed_tx t ON t.tx_id = w.tx_id
+          ORDER BY w.chain_id",
+        [],
+        |row| {
+            Ok(Backlog {
+                chain: ChainId::from_column(row.get(0)?)?,
+                count: row.get(1)?,
+                oldest_at: time(row.get(2)?)?,
+            })
+        },
+    )
 }
 
 fn view(db: &Db<'_>, row: &LaneRow) -> Answer<LaneView> {

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use fencepost_app::ports::{
-    Acquired, Act, Acts, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, CursorMove,
-    CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Key, LaneBatch, LaneCreated,
-    LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx, Orphan, PageQuery,
-    PauseChange, Paused, Pulse, Record, RemedyId, Renewed, Retire, Retired, Settle, Settled, Store,
-    StoreError, StoredAttempt, StoredEvent, check,
+    Acquired, Act, Acts, AskedRemedy, Audit, Backlog, Beat, Bid, Claimed, ClaimedRemedies,
+    CursorMove, CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Key, LaneBatch,
+    LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx, Orphan,
+    PageQuery, PauseChange, Paused, Pulse, Record, RemedyId, Renewed, Retire, Retired, Settle,
+    Settled, Store, StoreError, StoredAttempt, StoredEvent, check,
 };
 use fencepost_domain::ids::{
     ChainId, FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, TxId,
@@ -106,6 +106,10 @@ impl Store for SqliteStore {
     async fn lanes(&self, after: Option<LaneId>, limit: usize) -> Answered<Vec<LaneView>> {
         check::limit(limit)?;
         self.read(move |db| lanes::lanes(db, after, limit)).await
+    }
+
+    async fn backlog(&self) -> Answered<Vec<Backlog>> {
+        self.read(lanes::backlog).await
     }
 
     async fn pause(&self, lane: LaneId, change: PauseChange, audit: &Audit) -> Answered<Paused> {

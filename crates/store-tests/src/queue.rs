@@ -1,6 +1,10 @@
 //! The queue: transactions that wait for a nonce, in order of arrival.
 
-use fencepost_app::ports::{Enqueued, LaneBatch, LanePromotion, LaneRefusal, NewTx, Record};
+use std::time::Duration;
+
+use fencepost_app::ports::{
+    Backlog, Enqueued, Key, LaneBatch, LanePromotion, LaneRefusal, NewTx, Record,
+};
 use fencepost_domain::flat::Name;
 use fencepost_domain::ids::{LaneId, TxId};
 use fencepost_domain::state::{Failed, State, Wait};
@@ -9,7 +13,8 @@ use fencepost_domain::transition::Input;
 use crate::Harness;
 use crate::bench::{Bench, Seat, done, known, new_nonce, only, refused};
 use crate::builders::{
-    id, lane, lane_seq, nonce, nonces, placeholder, request, token, tx, txs, version,
+    chain_id, id, lane, lane_on, lane_seq, nonce, nonces, placeholder, request, token, tx, txs,
+    version,
 };
 
 const PLENTY: usize = 1_000;
@@ -71,6 +76,40 @@ pub async fn lanes_with_a_queue_are_listed_by_id(harness: &dyn Harness) {
     let after = Some(first[0]);
     assert_eq!(store.queued_lanes(after, PLENTY).await.unwrap(), rest);
     assert_eq!(store.queued_lanes(Some(rest[1]), 5).await.unwrap(), []);
+}
+
+/// What has not ended is counted by chain: what holds a nonce and what waits for one, and nothing that has ended.
+pub async fn the_backlog_is_told_by_chain(harness: &dyn Harness) {
+    let bench = Bench::new(harness).await;
+    let store = &bench.store;
+    let [idle, far] = bench.open([lane(2), lane_on(7, 1)]).await;
+    assert_eq!(store.backlog().await.unwrap(), []);
+    let a = bench.seat("a", lane(1)).await;
+    let oldest =
+        |tx: TxId| async move { store.find(&Key::Id(tx)).await.unwrap().unwrap().created_at };
+    let backlog = |chain, count, oldest_at| Backlog {
+        chain: chain_id(chain),
+        count,
+        oldest_at,
+    };
+    done(a.create(txs([5, 3, 4])).await);
+    a.mine(id(4), 4).await;
+    bench.advance(Duration::from_secs(1)).await;
+    let wait = [(idle, tx(7)), (far, tx(9)), (far, tx(8))];
+    store.enqueue(&wait, Wait::Leader, PLENTY).await.unwrap();
+    let told = store.backlog().await.unwrap();
+    let here = backlog(1, 4, oldest(id(3)).await);
+    let there = backlog(7, 2, oldest(id(8)).await);
+    assert_eq!(told, [here, there]);
+    for n in [3, 5] {
+        a.confirm(id(n), n).await;
+    }
+    let b = bench.seat("b", lane_on(7, 1)).await;
+    for n in [8, 9] {
+        b.step(id(n), Input::Cancel).await;
+    }
+    let told = store.backlog().await.unwrap();
+    assert_eq!(told, [backlog(1, 2, oldest(id(4)).await)]);
 }
 
 /// Any node may queue, for lanes it does not lead and for lanes that nobody leads.

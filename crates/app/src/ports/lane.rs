@@ -123,6 +123,18 @@ pub struct Orphan {
     pub lane: Lane,
 }
 
+/// What has not ended on a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Backlog {
+    /// Which chain.
+    pub chain: ChainId,
+    /// Transactions that hold a nonce or wait for one.
+    pub count: u64,
+    /// When the one with the lowest id was created: ids grow with time. Of many, only the oldest of all chains are
+    /// looked at; a chain that has none among them is told to be as old as the youngest of those.
+    pub oldest_at: Timestamp,
+}
+
 /// A node that beat lately.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {

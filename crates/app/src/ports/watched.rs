@@ -10,11 +10,11 @@ use fencepost_domain::ids::{
 use fencepost_domain::state::Wait;
 
 use super::{
-    Acquired, Act, Acts, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, CursorMove,
-    CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Key, LaneBatch, LaneCreated,
-    LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx, Orphan, PageQuery,
-    PauseChange, Paused, Pulse, Record, RemedyId, Renewed, Retire, Retired, Settle, Settled, Store,
-    StoreError, StoredAttempt, StoredEvent,
+    Acquired, Act, Acts, AskedRemedy, Audit, Backlog, Beat, Bid, Claimed, ClaimedRemedies,
+    CursorMove, CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Key, LaneBatch,
+    LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx, Orphan,
+    PageQuery, PauseChange, Paused, Pulse, Record, RemedyId, Renewed, Retire, Retired, Settle,
+    Settled, Store, StoreError, StoredAttempt, StoredEvent,
 };
 
 /// Sees calls. Whatever it answers with an error stands for the store's answer.
@@ -68,6 +68,7 @@ watched! {
     fn unwatched(within: Duration, after: Option<LaneId>, limit: usize) -> Vec<Orphan>;
     fn lane(lane: Lane) -> Option<LaneView>;
     fn lanes(after: Option<LaneId>, limit: usize) -> Vec<LaneView>;
+    fn backlog() -> Vec<Backlog>;
     fn pause(lane: LaneId, change: PauseChange, audit: &Audit) -> Paused;
     fn move_cursor(lane: LaneId, to: &CursorMove, audit: &Audit) -> CursorMoved;
     fn gaps(lane: LaneId, from: Nonce, limit: usize) -> Vec<Nonce>;

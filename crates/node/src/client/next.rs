@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn the_pages_show_what_is_printed() {
-        let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations");
+        let docs = "../../docs/operations";
         let mut signer = signer();
         signer["signer"] = json!("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed");
         signer["head"]["txId"] = json!("019a8c1e-7d40-7b3a-9d55-0f6a2f1c9e07");

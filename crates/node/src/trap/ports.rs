@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use fencepost_app::ports::{
-    Acquired, Act, Acts, AskedRemedy, Audit, Beat, Bid, BlockBody, Chain, ChainHealth,
+    Acquired, Act, Acts, AskedRemedy, Audit, Backlog, Beat, Bid, BlockBody, Chain, ChainHealth,
     ChainUnavailable, Claimed, ClaimedRemedies, Consumer, CountMode, CursorMove, CursorMoved,
     Decided, Decision, Enqueued, Estimate, Feed, Held, Holder, Key, LaneBatch, LaneCreated,
     LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx, Orphan, PageQuery,
@@ -181,6 +181,7 @@ trapped! {
     fn unwatched(within: Duration, after: Option<LaneId>, limit: usize) -> Vec<Orphan>;
     fn lane(lane: Lane) -> Option<LaneView>;
     fn lanes(after: Option<LaneId>, limit: usize) -> Vec<LaneView>;
+    fn backlog() -> Vec<Backlog>;
     fn pause(lane: LaneId, change: PauseChange, audit: &Audit) -> Paused;
     fn move_cursor(lane: LaneId, to: &CursorMove, audit: &Audit) -> CursorMoved;
     fn gaps(lane: LaneId, from: Nonce, limit: usize) -> Vec<Nonce>;

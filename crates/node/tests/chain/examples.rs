@@ -27,7 +27,6 @@ async fn built(name: &str) -> Result<PathBuf> {
             .args(release)
             .arg("--target-dir")
             .arg(target)
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
             .status()
             .await?;
         ensure!(done.success(), "{name} was not built");

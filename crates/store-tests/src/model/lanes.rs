@@ -4,11 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use fencepost_app::ports::{
-    Acquired, Beat, Bid, Held, Holder, LaneView, Lead, Leader, Orphan, Peer, Renewed, StoreError,
-    check,
+    Acquired, Backlog, Beat, Bid, Held, Holder, LaneView, Lead, Leader, Orphan, Peer, Renewed,
+    StoreError, check,
 };
 use fencepost_domain::flat::Name;
-use fencepost_domain::ids::{ChainId, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, Token};
+use fencepost_domain::ids::{
+    ChainId, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, Token, TxId,
+};
+use jiff::Timestamp;
 
 use super::memory::{LaneRow, Node, Whole};
 
@@ -229,6 +232,24 @@ impl Whole {
             .map(|(id, row)| self.view(*id, row))
             .take(limit)
             .collect())
+    }
+
+    pub(super) fn backlog(&self) -> Vec<Backlog> {
+        let mut chains: BTreeMap<ChainId, BTreeMap<TxId, Timestamp>> = BTreeMap::new();
+        for row in self.lanes.values() {
+            let open = row.due.keys().chain(&row.queue);
+            let open = open.map(|tx| (*tx, self.records[tx].created_at));
+            chains.entry(row.lane.chain).or_default().extend(open);
+        }
+        let backlog = chains.into_iter().filter_map(|(chain, open)| {
+            let (_, oldest_at) = open.first_key_value()?;
+            Some(Backlog {
+                chain,
+                count: u64::try_from(open.len()).unwrap(),
+                oldest_at: *oldest_at,
+            })
+        });
+        backlog.collect()
     }
 
     fn view(&self, id: LaneId, row: &LaneRow) -> LaneView {

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use fencepost_app::ports::{
-    Acquired, Act, Acts, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, Completion,
-    CursorMove, CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Key, LaneBatch,
-    LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx, Orphan,
-    PageQuery, PauseChange, PauseReason, Paused, Pulse, Record, RemedyId, Renewed, Retire, Retired,
-    Settle, Settled, Store, StoreError, StoredAttempt, StoredEvent, Terms,
+    Acquired, Act, Acts, AskedRemedy, Audit, Backlog, Beat, Bid, Claimed, ClaimedRemedies,
+    Completion, CursorMove, CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Key,
+    LaneBatch, LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx,
+    Orphan, PageQuery, PauseChange, PauseReason, Paused, Pulse, Record, RemedyId, Renewed, Retire,
+    Retired, Settle, Settled, Store, StoreError, StoredAttempt, StoredEvent, Terms,
 };
 use fencepost_domain::ids::{
     ChainId, FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, Token, TxId,
@@ -208,6 +208,10 @@ impl Store for Memory {
         limit: usize,
     ) -> Result<Vec<LaneView>, StoreError> {
         self.whole().lane_views(after, limit)
+    }
+
+    async fn backlog(&self) -> Result<Vec<Backlog>, StoreError> {
+        Ok(self.whole().backlog())
     }
 
     async fn pause(
