@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use anyhow::{Result, ensure};
 use fencepost_testkit::postgres::connect;
 
+use super::duel::Duel;
 use super::{Case, Plan, World, addresses};
 use crate::figures::{mean, noise, share};
 use crate::load::{Load, Shape, Slice};
@@ -97,6 +98,9 @@ const VARIANTS: [Variant; 12] = [
     },
 ];
 
+/// How many requests a call carries where one signer is held against many.
+const HOT: [usize; 2] = [1, BATCH_SIZE];
+
 impl Variant {
     fn name(&self) -> String {
         let how = match self.batch {
@@ -139,7 +143,7 @@ pub(super) fn shape(signers: usize, batch: usize, duplicates: u64, data_bytes: u
 pub(super) const ALL: usize = VARIANTS.len();
 
 pub(super) fn steps(plan: &Plan) -> u64 {
-    u64::try_from(ALL.min(plan.creates)).unwrap_or(0)
+    u64::try_from(ALL.min(plan.creates) + HOT.len()).unwrap_or(0)
 }
 
 pub(super) async fn run(world: &World<'_>) -> Result<Found> {
@@ -149,8 +153,9 @@ pub(super) async fn run(world: &World<'_>) -> Result<Found> {
         world.screen.step("create", &variant.name());
         parts.push(measure(world, variant).await?);
     }
-    let hot = hot(&parts);
-    parts.extend(hot);
+    for batch in HOT {
+        parts.push(hot(world, batch).await?);
+    }
     Ok(Found {
         case: Case::Create,
         ratio_is: "creates per second over L, plain inserts in batches of 256 on as many lanes (1,000 at most)",
@@ -166,26 +171,31 @@ pub(super) async fn run(world: &World<'_>) -> Result<Found> {
     })
 }
 
-/// One signer's rate against that of sixteen.
-fn hot(parts: &[Part]) -> Vec<Part> {
-    let rate = |how: &str, signers: &str| {
-        let name = format!("{how}, {signers}");
-        parts.iter().find(|part| part.name == name)
-    };
-    let pair = |how: &str| {
-        let (one, many) = (rate(how, "1 signer")?, rate(how, "16 signers")?);
-        let name = format!("{how}, 1 signer against 16");
-        let part = Part::new(name, one.rate, many.rate, "tx/s");
-        Some(
-            part.noise(one.noise + many.noise)
-                .target(Target::AtLeast(0.8)),
-        )
-    };
-    let batches = format!("batches of {BATCH_SIZE}");
-    ["one per request", &batches]
-        .into_iter()
-        .filter_map(pair)
-        .collect()
+/// One signer's rate against that of sixteen, on the same nodes in turn.
+async fn hot(world: &World<'_>, batch: usize) -> Result<Part> {
+    let [many, one] = [USUAL.signers, 1].map(|signers| Variant {
+        signers,
+        batch,
+        ..USUAL
+    });
+    let name = format!("{} against {}", one.name(), many.signers);
+    world.screen.step("create", &name);
+    let database = world.database().await?;
+    let nodes = world.nodes(&database, many.signers).await?;
+    let places: Vec<SocketAddr> = nodes.iter().map(Node::address).collect();
+    let base = Load::start(places.clone(), many.shape()).await?;
+    let rival = Load::start(places, one.shape()).await?;
+    let mut gauge = Gauge::new(Some(world.postgres), nodes.iter().collect()).await?;
+    let duel = Duel::run(&world.plan, &base, &rival, &mut gauge).await?;
+    let part = duel.part(name, &gauge).target(Target::AtLeast(0.8));
+    drop((base, rival, gauge));
+    for node in nodes {
+        node.stop().await?;
+    }
+    let [mut all, hot] = duel.totals;
+    all.add(hot);
+    verify(&database, &all).await?;
+    Ok(part)
 }
 
 async fn measure(world: &World<'_>, variant: Variant) -> Result<Part> {
