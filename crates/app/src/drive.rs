@@ -23,6 +23,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const FEED_EVERY: Duration = Duration::from_millis(100);
 /// How often the gauges about all lanes are taken.
 const GAUGE_EVERY: Duration = Duration::from_secs(15);
+/// The longest that they stay as they are, however much they cost. Longer, and alerts come late.
+const GAUGE_REST_MAX: Duration = Duration::from_mins(2);
 /// How often a stopping node looks whether its requests have their answers.
 const STOP_CHECK: Duration = Duration::from_millis(5);
 
@@ -215,15 +217,19 @@ async fn gauge(node: Arc<Node>) {
     let mut balances = lanes.iter().cycle();
     loop {
         let began = Instant::now();
-        if let Err(error) = node.gauge().await {
-            tracing::warn!(error = %Causes(&error), "taking the gauges failed");
-        }
-        let cost = began.elapsed();
+        let rest = match node.gauge().await {
+            // Its cost grows with what is unfinished; it may take a hundredth of a connection's time.
+            Ok(()) => (began.elapsed() * 100).clamp(GAUGE_EVERY, GAUGE_REST_MAX),
+            // A call that waited for a store that is away says nothing about its cost.
+            Err(error) => {
+                tracing::warn!(error = %Causes(&error), "taking the gauges failed");
+                GAUGE_EVERY
+            }
+        };
         for lane in balances.by_ref().take(BALANCES.min(lanes.len())) {
             node.weigh(*lane).await;
         }
-        // Its cost grows with what is unfinished; it may take a hundredth of a connection's time.
-        sleep(GAUGE_EVERY.max(cost * 100)).await;
+        sleep(rest).await;
     }
 }
 

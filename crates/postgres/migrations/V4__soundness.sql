@@ -5,6 +5,9 @@
 -- The rules themselves are those of the first migration and of the third. Rows that are there were written under
 -- them, so they are not read for this.
 
+-- In the order in which statements take them.
+LOCK TABLE signer_lease, managed_tx IN ACCESS EXCLUSIVE MODE;
+
 DO $$
 DECLARE
     rule record;

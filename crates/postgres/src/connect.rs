@@ -96,6 +96,10 @@ const REPLY_TIMEOUTS: u32 = 2;
 /// a lost reply is not asked for again.
 const CALL_TIMEOUTS: u32 = 4;
 
+/// A connection that is older is made anew. Only a new one shows that the address leads to another server now: longer,
+/// and a node writes the longer to one that was left behind; shorter, and connecting is felt.
+const AGE_MAX: Duration = Duration::from_mins(1);
+
 /// The two pools and what they know of the server.
 pub(crate) struct Connections {
     writers: Pool,
@@ -212,6 +216,9 @@ fn pool(
     let left_behind = Hook::sync_fn(move |_, metrics| {
         if seen.outdates(metrics.created) {
             return Err(HookError::message("it was made before a failover"));
+        }
+        if metrics.created.elapsed() > AGE_MAX {
+            return Err(HookError::message("it is looked again where it leads"));
         }
         Ok(())
     });

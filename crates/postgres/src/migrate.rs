@@ -42,7 +42,7 @@ async fn run(settings: &Settings) -> Result<(), StoreError> {
         .map_err(unavailable)?;
     // A lock that is waited for stands before everyone who comes later: a backup that reads a table for hours
     // would stop all who use it. So it is waited for briefly, well within what statements wait, and asked for anew.
-    let brief = settings.statement_timeout / 4;
+    let brief = settings.statement_timeout / 8;
     let brief = format!("SET lock_timeout = {}", brief.as_millis().max(1));
     client.batch_execute(&brief).await.map_err(unavailable)?;
     let applied = loop {
@@ -80,7 +80,8 @@ fn is_held(error: &refinery::Error) -> bool {
     let mut cause = error.source();
     while let Some(error) = cause {
         let answer = error.downcast_ref::<tokio_postgres::Error>();
-        if answer.and_then(tokio_postgres::Error::code) == Some(&SqlState::LOCK_NOT_AVAILABLE) {
+        let code = answer.and_then(tokio_postgres::Error::code);
+        if let Some(&SqlState::LOCK_NOT_AVAILABLE | &SqlState::T_R_DEADLOCK_DETECTED) = code {
             return true;
         }
         cause = error.source();

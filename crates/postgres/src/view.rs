@@ -33,28 +33,20 @@ SELECT l.lane_id, l.chain_id, l.signer, l.owner_node, l.owner_incarnation, l.own
  ORDER BY l.lane_id
  LIMIT $4";
 
-/// Counts the narrow tables alone. Ids grow with time, so the oldest are the lowest, and nothing but those is looked
-/// up: a join would be planned without knowing how large the tables have become. A chain that has none among them
-/// has nothing older than they are.
+/// The narrow tables alone, each read once. Ids grow with time, so the oldest is the lowest; as text, because there is
+/// no lowest uuid before PostgreSQL 18. It is looked up by its id: a join would be planned without knowing how large the
+/// tables have become.
 const BACKLOG: &str = "
-WITH oldest AS MATERIALIZED (
-    (SELECT lane_id, tx_id FROM due_work ORDER BY tx_id LIMIT 1000)
-    UNION ALL (SELECT lane_id, tx_id FROM lane_queue ORDER BY tx_id LIMIT 1000)
-), first AS MATERIALIZED (
-    SELECT DISTINCT ON (l.chain_id) l.chain_id, o.tx_id
-      FROM oldest o JOIN signer_lease l ON l.lane_id = o.lane_id
-     ORDER BY l.chain_id, o.tx_id
+WITH open AS MATERIALIZED (
+    SELECT lane_id, count(*) AS n, min(tx_id::text COLLATE \"C\") AS first FROM due_work GROUP BY lane_id
+    UNION ALL
+    SELECT lane_id, count(*), min(tx_id::text COLLATE \"C\") FROM lane_queue GROUP BY lane_id
 ), chain AS MATERIALIZED (
-    SELECT l.chain_id, sum(w.n)::bigint AS n
-      FROM (SELECT lane_id, count(*) AS n FROM due_work GROUP BY lane_id
-            UNION ALL SELECT lane_id, count(*) FROM lane_queue GROUP BY lane_id) w
-      JOIN signer_lease l ON l.lane_id = w.lane_id
+    SELECT l.chain_id, sum(o.n)::bigint AS n, min(o.first) AS first
+      FROM open o JOIN signer_lease l ON l.lane_id = o.lane_id
      GROUP BY l.chain_id
 )
-SELECT c.chain_id, c.n,
-       (SELECT m.created_at FROM managed_tx m
-         WHERE m.tx_id = coalesce((SELECT f.tx_id FROM first f WHERE f.chain_id = c.chain_id),
-                                  (SELECT o.tx_id FROM oldest o ORDER BY o.tx_id DESC LIMIT 1))) AS oldest_at
+SELECT c.chain_id, c.n, (SELECT m.created_at FROM managed_tx m WHERE m.tx_id = c.first::uuid) AS oldest_at
   FROM chain c
  ORDER BY c.chain_id";
 

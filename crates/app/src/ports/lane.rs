@@ -130,8 +130,7 @@ pub struct Backlog {
     pub chain: ChainId,
     /// Transactions that hold a nonce or wait for one.
     pub count: u64,
-    /// When the one with the lowest id was created: ids grow with time. Of many, only the oldest of all chains are
-    /// looked at; a chain that has none among them is told to be as old as the youngest of those.
+    /// When the one with the lowest id was created: ids grow with time.
     pub oldest_at: Timestamp,
 }
 

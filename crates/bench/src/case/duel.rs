@@ -48,13 +48,13 @@ impl Duel {
     pub(super) fn part(&self, name: String, gauge: &Gauge<'_>) -> Part {
         let pairs = self.rival.iter().zip(&self.base);
         let ratios: Vec<f64> = pairs.map(|(rival, base)| share(*rival, *base)).collect();
-        let [_, rival] = &self.totals;
+        let [base, rival] = &self.totals;
         let part = Part::new(name, mean(&self.rival), mean(&self.base), "tx/s")
             .noise(noise(&ratios))
             .costs(&gauge.costs())
             .fact("generatorBusy", rival.business())
             .fact("refused", rival.refused);
-        if rival.was_limit() {
+        if rival.was_limit() || base.was_limit() {
             return part.fact(GENERATOR, true);
         }
         part
