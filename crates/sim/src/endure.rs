@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fencepost_app::ports::Record;
-use fencepost_domain::ids::{LaneId, TxId};
+use fencepost_domain::ids::{LaneId, TxId, Version};
 use fencepost_domain::state::{Kind, Seen, State, Stuck, Why};
 use tokio::time::{Instant, sleep};
 
@@ -24,18 +24,25 @@ pub(crate) async fn endure(world: &Arc<World>) -> bool {
     world.note("world", "is too dear");
     let began = Instant::now();
     let mut told: BTreeSet<TxId> = BTreeSet::new();
+    let before: BTreeMap<TxId, Version> = versions(&world.checker());
     loop {
         sleep(LOOK_EVERY).await;
         let fronts = fronts(&world.checker());
         let mut waits = None;
         for front in fronts.values() {
             if let State::Stuck(stuck) = &front.state {
-                told.insert(front.tx);
-                let untrue = untrue(world, front, stuck);
-                if let Some(why) = untrue {
+                if let Some(why) = untrue(world, front, stuck) {
+                    // What was told before may have been true then: who leads now has to look first.
+                    let is_old = before.get(&front.tx) == Some(&front.version);
+                    if is_old && began.elapsed() <= PATIENCE {
+                        told.remove(&front.tx);
+                        waits = Some(front.clone());
+                        continue;
+                    }
                     world.violate("I10 stuck for a true reason", format!("{why}: {front:?}"));
                     return false;
                 }
+                told.insert(front.tx);
             }
             if !told.contains(&front.tx) && front.kind != Kind::Reserved {
                 waits = Some(front.clone());
@@ -50,6 +57,11 @@ pub(crate) async fn endure(world: &Arc<World>) -> bool {
             return false;
         }
     }
+}
+
+fn versions(checker: &Checker) -> BTreeMap<TxId, Version> {
+    let rows = checker.rows.values();
+    rows.map(|row| (row.tx, row.version)).collect()
 }
 
 /// The first of each lane that holds a nonce and is in no block.
