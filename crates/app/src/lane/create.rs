@@ -59,11 +59,10 @@ impl Worker {
             tell_early(&mut works, &batches, self.node.clock.now());
         }
         let rows = batches.iter().map(|batch| batch.txs.len()).sum();
-        let returning = self.returning.take();
-        let Some(written) = self.node.creates.write(batches, returning).await else {
+        let written = self.node.creates.write(batches, &mut self.returning);
+        let Some(written) = written.await else {
             return;
         };
-        self.returning = Some(written.returning);
         let sent = written.sent;
         match written.answers {
             Ok(answers) => {

@@ -111,11 +111,10 @@ pub(crate) struct Written<S: Share> {
     pub(crate) sent: Sent,
     /// One answer for each.
     pub(crate) answers: Result<Vec<S::Answer>, StoreError>,
-    /// To be let go of as soon as it is clear what the worker does next.
-    pub(crate) returning: Returning,
 }
 
-/// While a worker has this, the scribe waits for what the worker hands in next.
+/// While a worker has this, the scribe waits for what the worker hands in next. To be let go of as soon as it is clear
+/// that this is nothing.
 #[derive(Clone)]
 pub(crate) struct Returning {
     _watched: mpsc::Sender<Infallible>,
@@ -124,7 +123,7 @@ pub(crate) struct Returning {
 /// One worker's part of a statement.
 pub(crate) struct Part<S: Share> {
     shares: Vec<S>,
-    reply: oneshot::Sender<Written<S>>,
+    reply: oneshot::Sender<(Written<S>, Returning)>,
 }
 
 /// The way to a scribe.
@@ -132,16 +131,18 @@ pub(crate) struct Inbox<S: Share>(mpsc::Sender<Part<S>>);
 
 impl<S: Share> Inbox<S> {
     /// Writes all of it, together with what other workers have to write. Nothing comes back when the node is gone.
-    /// Whoever returns from a statement says so: the next one has waited for it.
+    /// Whoever waits for what the worker hands in next is let go, and the scribe of this one waits from its answer on.
     pub(crate) async fn write(
         &self,
         shares: Vec<S>,
-        returning: Option<Returning>,
+        returning: &mut Option<Returning>,
     ) -> Option<Written<S>> {
-        let (reply, written) = oneshot::channel();
+        let (reply, answered) = oneshot::channel();
         self.0.send(Part { shares, reply }).await.ok()?;
-        drop(returning);
-        written.await.ok()
+        *returning = None;
+        let (written, next) = answered.await.ok()?;
+        *returning = Some(next);
+        Some(written)
     }
 }
 
@@ -274,12 +275,12 @@ impl<S: Share> Part<S> {
     fn tell(self, sent: Sent, answers: Result<Vec<S::Answer>, StoreError>, returning: Returning) {
         let shares = self.shares;
         // A worker that is gone has nothing to remember.
-        let _ = self.reply.send(Written {
+        let written = Written {
             shares,
             sent,
             answers,
-            returning,
-        });
+        };
+        let _ = self.reply.send((written, returning));
     }
 }
 

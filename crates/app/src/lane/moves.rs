@@ -116,11 +116,10 @@ impl Worker {
         }
         let (batches, planned): (Vec<LaneMoves>, Vec<Vec<(Nonce, Then)>>) =
             plans.into_values().map(split).unzip();
-        let returning = self.returning.take();
-        let Some(written) = self.node.moves.write(batches, returning).await else {
+        let written = self.node.moves.write(batches, &mut self.returning);
+        let Some(written) = written.await else {
             return;
         };
-        self.returning = Some(written.returning);
         let (batches, sent) = (written.shares, written.sent);
         match written.answers {
             Ok(answers) => {
