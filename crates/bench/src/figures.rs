@@ -1,6 +1,8 @@
 //! Numbers out of measurements: rates, shares, percentiles, and how far a figure can be trusted.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
 
 /// Below this share two runs on one machine are not told apart, whatever the slices say.
 const NOISE_MIN: f64 = 0.05;
@@ -41,6 +43,74 @@ pub(crate) fn noise(figures: &[f64]) -> f64 {
     let squares: f64 = figures.iter().map(|figure| (figure - mean).powi(2)).sum();
     let error = (squares / (count - 1.0) / count).sqrt();
     share(3.0 * error, mean).max(NOISE_MIN)
+}
+
+/// What one slice of a measurement reached, and what it is held against.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct Moment {
+    /// When the slice ended, in seconds since the measurement began.
+    pub(crate) second: f64,
+    pub(crate) rate: f64,
+    pub(crate) limit: f64,
+}
+
+/// How a figure went, slice by slice.
+#[derive(Debug, Clone)]
+pub(crate) struct Course {
+    began: Instant,
+    moments: Vec<Moment>,
+}
+
+impl Course {
+    pub(crate) fn begin() -> Self {
+        Self {
+            began: Instant::now(),
+            moments: vec![],
+        }
+    }
+
+    /// A slice has just ended.
+    pub(crate) fn push(&mut self, rate: f64, limit: f64) {
+        self.moments.push(Moment {
+            second: self.began.elapsed().as_secs_f64(),
+            rate,
+            limit,
+        });
+    }
+
+    /// A slice of what is held against something that is measured apart from it: see `against`.
+    pub(crate) fn push_alone(&mut self, rate: f64) {
+        self.push(rate, 0.0);
+    }
+
+    /// The same slices, held against what was measured apart from them.
+    pub(crate) fn against(mut self, limit: f64) -> Self {
+        for moment in &mut self.moments {
+            moment.limit = limit;
+        }
+        self
+    }
+
+    pub(crate) fn rate(&self) -> f64 {
+        mean(&self.all(|moment| moment.rate))
+    }
+
+    pub(crate) fn limit(&self) -> f64 {
+        mean(&self.all(|moment| moment.limit))
+    }
+
+    /// How far the share of the limit may be off.
+    pub(crate) fn noise(&self) -> f64 {
+        noise(&self.all(|moment| share(moment.rate, moment.limit)))
+    }
+
+    pub(crate) fn into_moments(self) -> Vec<Moment> {
+        self.moments
+    }
+
+    fn all(&self, figure: impl Fn(&Moment) -> f64) -> Vec<f64> {
+        self.moments.iter().map(figure).collect()
+    }
 }
 
 /// Times, to be asked for their percentiles.
@@ -96,6 +166,20 @@ mod tests {
         assert_eq!(noise(&[7.0; 4]), NOISE_MIN);
         assert_eq!(noise(&[7.0]), 1.0, "one slice proves nothing");
         assert!(noise(&[5.0, 10.0, 15.0]) > 0.5);
+    }
+
+    #[test]
+    fn a_drift_that_hits_both_alike_is_no_noise() {
+        let mut course = Course::begin();
+        for size in [1.0, 2.0, 3.0] {
+            course.push(10.0 * size, 40.0 * size);
+        }
+        assert_eq!((course.rate(), course.limit()), (20.0, 80.0));
+        assert_eq!(course.noise(), NOISE_MIN);
+        let apart = course.against(80.0);
+        assert!(apart.noise() > 0.5, "the drift of one alone is noise");
+        let seconds: Vec<f64> = apart.into_moments().iter().map(|it| it.second).collect();
+        assert!(seconds.is_sorted(), "{seconds:?}");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The figures of a case as an SVG file: a bar for each part's ratio, a whisker for how far it may be off, and a
-//! mark where it should be.
+//! mark where it should be; and another one of how they went, slice by slice.
+
+mod course;
 
 use std::fmt::Write;
 use std::fs;
@@ -16,11 +18,20 @@ const LEFT: f64 = 390.0;
 const LENGTH: f64 = 420.0;
 const RIGHT: f64 = 150.0;
 
-/// Writes `<case>.svg`.
+/// Writes `<case>.svg`, and `<case>-time.svg` where there is a course of time.
 pub(crate) fn draw(found: &Found, directory: &Path) -> Result<()> {
-    let file = directory.join(format!("{}.svg", found.case.word()));
+    let case = found.case.word();
+    write(directory, &format!("{case}.svg"), &svg(found))?;
+    match course::svg(found) {
+        Some(drawing) => write(directory, &format!("{case}-time.svg"), &drawing),
+        None => Ok(()),
+    }
+}
+
+fn write(directory: &Path, name: &str, drawing: &str) -> Result<()> {
+    let file = directory.join(name);
     fs::create_dir_all(directory)
-        .and_then(|()| fs::write(&file, svg(found)))
+        .and_then(|()| fs::write(&file, drawing))
         .with_context(|| format!("drawing {}", file.display()))
 }
 

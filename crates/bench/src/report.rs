@@ -6,6 +6,7 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use serde_json::{Map, Value, json};
 
 use crate::Case;
+use crate::figures::{Course, Moment};
 use crate::meters::Costs;
 
 /// What a ratio should be.
@@ -28,6 +29,8 @@ pub(crate) struct Part {
     /// How far the ratio may be off, as a share of it.
     pub(crate) noise: f64,
     pub(crate) target: Option<Target>,
+    /// How it went, slice by slice.
+    pub(crate) moments: Vec<Moment>,
     /// Whatever else was seen.
     pub(crate) facts: Map<String, Value>,
 }
@@ -77,8 +80,21 @@ impl Part {
             ratio: crate::figures::share(rate, limit),
             noise: 1.0,
             target: None,
+            moments: vec![],
             facts: Map::new(),
         }
+    }
+
+    /// A figure that is the mean of its slices.
+    pub(crate) fn mean(name: impl Into<String>, course: Course, unit: &'static str) -> Self {
+        Self::new(name, course.rate(), course.limit(), unit).course(course)
+    }
+
+    /// The slices it comes from.
+    pub(crate) fn course(mut self, course: Course) -> Self {
+        self.noise = course.noise();
+        self.moments = course.into_moments();
+        self
     }
 
     pub(crate) fn noise(mut self, noise: f64) -> Self {
@@ -116,6 +132,14 @@ impl Part {
             tell("target", json!(target.text()));
             tell("met", json!(target.is_met(self.ratio)));
         }
+        if !self.moments.is_empty() {
+            let moments = self.moments.iter().map(|moment| Moment {
+                second: rounded(moment.second, 3),
+                rate: rounded(moment.rate, 2),
+                limit: rounded(moment.limit, 2),
+            });
+            tell("slices", json!(moments.collect::<Vec<_>>()));
+        }
         for (name, value) in &self.facts {
             let value = match value.as_f64() {
                 Some(real) if value.is_f64() => json!(rounded(real, 4)),
@@ -132,6 +156,8 @@ impl Found {
     pub(crate) fn json(&self, environment: &Value, settings: &Value) -> Value {
         let parts: Vec<Map<String, Value>> = self.parts.iter().map(Part::json).collect();
         let mut told = parts.first().cloned().unwrap_or_default();
+        // Once is enough.
+        told.remove("slices");
         told.insert("case".to_owned(), json!(self.case.word()));
         told.insert("ratioIs".to_owned(), json!(self.ratio_is));
         told.insert("parts".to_owned(), json!(parts));

@@ -8,7 +8,7 @@ use fencepost_testkit::postgres::connect;
 
 use super::duel::Duel;
 use super::{Case, Plan, World, addresses};
-use crate::figures::{mean, noise, share};
+use crate::figures::Course;
 use crate::load::{Load, Shape, Slice};
 use crate::meters::{Gauge, rows_written};
 use crate::node::Node;
@@ -209,13 +209,13 @@ async fn measure(world: &World<'_>, variant: Variant) -> Result<Part> {
     plain.inserts(BATCH, plan.warm_up() / 2).await?;
     let mut all = load.closed(plan.warm_up()).await?;
     let mut gauge = Gauge::new(Some(world.postgres), nodes.iter().collect()).await?;
-    let (mut limits, mut rates, mut total) = (vec![], vec![], Slice::default());
+    let (mut course, mut total) = (Course::begin(), Slice::default());
     for _ in 0..plan.slices {
-        limits.push(plain.inserts(BATCH, plan.slice()).await?);
+        let limit = plain.inserts(BATCH, plan.slice()).await?;
         gauge.begin().await?;
         let slice = load.closed(plan.slice()).await?;
         gauge.end(slice.accepted).await?;
-        rates.push(slice.rate());
+        course.push(slice.rate(), limit);
         total.add(slice);
     }
     let costs = gauge.costs();
@@ -227,13 +227,7 @@ async fn measure(world: &World<'_>, variant: Variant) -> Result<Part> {
     all.add(total);
     verify(&database, &all).await?;
     let rows = rows_written(&database).await? - rows_before;
-    let ratios: Vec<f64> = rates
-        .iter()
-        .zip(&limits)
-        .map(|(rate, limit)| share(*rate, *limit))
-        .collect();
-    let mut part = Part::new(variant.name(), mean(&rates), mean(&limits), "tx/s")
-        .noise(noise(&ratios))
+    let mut part = Part::mean(variant.name(), course, "tx/s")
         .costs(&costs.with_rows(rows, all.accepted))
         .fact("generatorBusy", busy)
         .fact("refused", refused);

@@ -5,7 +5,7 @@ use anyhow::Result;
 
 use super::create::{DATA_BYTES, addresses_of, shape, verify};
 use super::{Case, World};
-use crate::figures::{Times, noise};
+use crate::figures::{Course, Times};
 use crate::load::{Load, Slice};
 use crate::meters::Gauge;
 use crate::report::{Found, GENERATOR, Part, Target};
@@ -48,17 +48,17 @@ pub(super) async fn run(world: &World<'_>) -> Result<Found> {
         let name = format!("p99 at {percent:.0} % of the highest rate");
         world.screen.step("latency", &name);
         let mut gauge = Gauge::new(Some(world.postgres), nodes.iter().collect()).await?;
-        let (mut total, mut worst) = (Slice::default(), vec![]);
+        let (mut total, mut course) = (Slice::default(), Course::begin());
         gauge.begin().await?;
         for _ in 0..plan.slices {
             let slice = load.open(rate_max * share, plan.slice()).await?;
-            worst.push(Times::new(slice.latencies.clone()).ms(9_900));
+            course.push(Times::new(slice.latencies.clone()).ms(9_900), commit_ms);
             total.add(slice);
         }
         gauge.end(total.accepted).await?;
         let part =
             part(name, rate_max * share, commit_ms, &mut total).fact("commitP99Ms", commit_p99_ms);
-        let mut part = part.noise(noise(&worst)).costs(&gauge.costs());
+        let mut part = part.course(course).costs(&gauge.costs());
         if share == SHARES[0] {
             part = part.target(Target::AtMost(COMMITS_MAX));
         }

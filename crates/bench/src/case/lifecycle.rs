@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use super::create::{BATCH_SIZE, DATA_BYTES};
 use super::{Case, World};
 use crate::chain::Chain;
-use crate::figures::{mean, noise, per_second, share};
+use crate::figures::{Course, mean, per_second, share};
 use crate::http::{Connection, get};
 use crate::keys::{addresses, keys};
 use crate::load::{Load, Shape};
@@ -75,7 +75,7 @@ pub(super) async fn run(world: &World<'_>) -> Result<Found> {
             1.0,
             "requests/tx",
         )
-        .noise(noise(&way.rates))
+        .noise(way.course.clone().against(limit).noise())
         .target(Target::AtMost(0.05)),
     ];
     let mut notes = vec![
@@ -122,7 +122,7 @@ async fn anvil(
 
 /// What the measured stretch brought.
 struct Way {
-    rates: Vec<f64>,
+    course: Course,
     costs: Costs,
     chain_cpu_per_1000: Option<f64>,
     drained: Duration,
@@ -130,8 +130,7 @@ struct Way {
 
 impl Way {
     fn part(&self, name: String, limit: f64) -> Part {
-        let part = Part::new(name, mean(&self.rates), limit, "tx/s")
-            .noise(noise(&self.rates))
+        let part = Part::mean(name, self.course.clone().against(limit), "tx/s")
             .costs(&self.costs)
             .fact("drainSeconds", self.drained.as_secs_f64());
         match self.chain_cpu_per_1000 {
@@ -187,13 +186,14 @@ async fn travel(
     let slice = (world.plan.time / 2).max(SLICE_MIN);
     let (first, cpu) = (flow.feed.confirmed, chain.cpu_seconds());
     gauge.begin().await?;
-    let mut rates = Vec::new();
+    let mut course = Course::begin();
     for _ in 0..SLICES {
         let (before, began) = (flow.feed.confirmed, Instant::now());
         while began.elapsed() < slice {
             flow.push().await?;
         }
-        rates.push(per_second(flow.feed.confirmed - before, began.elapsed()));
+        let rate = per_second(flow.feed.confirmed - before, began.elapsed());
+        course.push_alone(rate);
     }
     let confirmed = flow.feed.confirmed - first;
     gauge.end(confirmed).await?;
@@ -207,7 +207,7 @@ async fn travel(
     node.stop().await?;
     let rows = rows_written(&spec.store).await? - rows_before;
     Ok(Way {
-        rates,
+        course,
         costs: costs.with_rows(rows, accepted),
         chain_cpu_per_1000: spent
             .map(|spent| share(spent * 1_000.0, crate::figures::real(confirmed))),

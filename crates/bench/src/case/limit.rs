@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::{Case, World};
-use crate::figures::{Times, mean, noise};
+use crate::figures::{Course, Times};
 use crate::plain::BATCH;
 use crate::report::{Found, Part};
 
@@ -22,28 +22,27 @@ pub(super) async fn run(world: &World<'_>) -> Result<Found> {
     world.screen.step("limit", "plain inserts");
     plain.inserts(BATCH, plan.warm_up()).await?;
     for batch in BATCHES {
-        let mut rates = Vec::new();
+        let mut course = Course::begin();
         for _ in 0..plan.slices {
-            rates.push(plain.inserts(batch, plan.slice()).await?);
+            course.push_alone(plain.inserts(batch, plan.slice()).await?);
         }
-        parts.push((format!("inserts, batches of {batch}"), rates));
+        parts.push((format!("inserts, batches of {batch}"), course));
     }
     world.screen.step("limit", "plain updates");
-    let mut rates = Vec::new();
+    let mut course = Course::begin();
     for _ in 0..plan.slices {
-        rates.push(plain.updates(BATCH, plan.slice()).await?);
+        course.push_alone(plain.updates(BATCH, plan.slice()).await?);
     }
-    parts.push((format!("updates, batches of {BATCH}"), rates));
+    parts.push((format!("updates, batches of {BATCH}"), course));
     world.screen.step("limit", "commits of one row");
-    let mut rates = Vec::new();
+    let mut course = Course::begin();
     for _ in 0..plan.slices {
-        rates.push(Times::new(plain.commits(plan.slice()).await?).rate());
+        let commits = Times::new(plain.commits(plan.slice()).await?);
+        course.push_alone(commits.rate());
     }
-    parts.push(("commits of one row, one connection".to_owned(), rates));
-    let limit = parts.first().map_or(0.0, |(_, rates)| mean(rates));
-    let part = |(name, rates): (String, Vec<f64>)| {
-        Part::new(name, mean(&rates), limit, "rows/s").noise(noise(&rates))
-    };
+    parts.push(("commits of one row, one connection".to_owned(), course));
+    let limit = parts.first().map_or(0.0, |(_, course)| course.rate());
+    let part = |(name, course): (String, Course)| Part::mean(name, course.against(limit), "rows/s");
     Ok(Found {
         case: Case::Limit,
         ratio_is: "rows per second over L, plain inserts in batches of 256",
