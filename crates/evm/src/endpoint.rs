@@ -29,6 +29,9 @@ const SENDS_MAX: usize = 8;
 const SENDS_QUEUE_MAX: usize = 64;
 /// A feature that an endpoint lacks is asked for again after this time: it may be upgraded.
 const LACK_TIME: Duration = Duration::from_secs(600);
+/// And one that took too long, after this: sooner, and an endpoint to which it is always too much spends its time
+/// with that; later, and a hiccup is paid for with more requests for long.
+const SLOW_TIME: Duration = Duration::from_secs(60);
 /// A version text is a line; some gateways return pages.
 const CLIENT_CHARS_MAX: usize = 100;
 
@@ -145,8 +148,17 @@ impl Endpoint {
     }
 
     pub(crate) fn lacks(&self, feature: Feature) {
+        self.spare(feature, LACK_TIME);
+    }
+
+    pub(crate) fn is_slow_with(&self, feature: Feature) {
+        self.spare(feature, SLOW_TIME);
+    }
+
+    /// Does without it for so long.
+    fn spare(&self, feature: Feature, time: Duration) {
         let mut lacks = self.lacks.lock().expect("nothing panics while it is held");
-        *lacks.of(feature) = Some(Instant::now() + LACK_TIME);
+        *lacks.of(feature) = Some(Instant::now() + time);
     }
 
     /// Sees to it that the endpoint may be asked: greets it where it must tell its chain first.

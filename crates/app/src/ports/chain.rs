@@ -167,7 +167,7 @@ pub trait Chain: Send + Sync {
     ) -> Result<Vec<Option<BlockBody>>, ChainUnavailable>;
 
     /// Receipts of transactions that are in one block, as one endpoint says; one answer for each,
-    /// none where it has none or one of another block.
+    /// none where it has none or one of another block, or where its time was over.
     async fn receipts_in(
         &self,
         chain: ChainId,

@@ -18,8 +18,13 @@ use crate::rpc::{Answer, Call, Fault, quoted, value};
 /// More than this in one block are read with all of the block's receipts, which is one small call and
 /// one long answer.
 const SINGLES_MAX: usize = 8;
+/// So many are asked for one by one before the clock is looked at. Fewer, and a quick endpoint is asked one request
+/// after the other; more, and a slow one gets none of them done in time.
+const PORTION: usize = 400;
 
 impl Endpoints {
+    /// Where a block is too much for the time that there is, none for those that are left: something came of it, and
+    /// who asks again gets the next ones. Asked all or nothing, a slow endpoint would never get past the block.
     pub(crate) async fn receipts_in(
         &self,
         source: Source,
@@ -122,10 +127,34 @@ async fn found_in(
 ) -> Result<Vec<Option<Receipt>>, Fault> {
     if hashes.len() > SINGLES_MAX
         && endpoint.has(Feature::BlockReceipts)
-        && let Some(found) = whole_block(endpoint, block, hashes, until).await?
+        && let Some(found) = whole_block(endpoint, block, hashes, halfway(until)).await?
     {
         return Ok(found);
     }
+    let enough = halfway(until);
+    let mut found = Vec::with_capacity(hashes.len());
+    for portion in hashes.chunks(PORTION) {
+        if !found.is_empty() && Instant::now() >= enough {
+            break;
+        }
+        found.extend(portion_in(endpoint, portion, until).await?);
+    }
+    found.resize(hashes.len(), None);
+    Ok(found)
+}
+
+/// When half of what is left until then is over.
+fn halfway(until: Instant) -> Instant {
+    let now = Instant::now();
+    now + until.saturating_duration_since(now) / 2
+}
+
+/// One by one; an error about one of them fails all.
+async fn portion_in(
+    endpoint: &Endpoint,
+    hashes: &[B256],
+    until: Instant,
+) -> Result<Vec<Option<Receipt>>, Fault> {
     let answers = singles(endpoint, hashes, until).await;
     let read = |(answer, hash): (Answer, &B256)| {
         let raw = answer?;
@@ -138,16 +167,24 @@ async fn found_in(
     answers.into_iter().zip(hashes).map(read).collect()
 }
 
-/// All receipts of the block at once; none where the endpoint does not do that.
+/// All receipts of the block at once; none where the endpoint does not do that, or not in this time. There are nodes
+/// to which a block with a thousand transactions is nothing, and one with eight thousand half a minute's work.
 async fn whole_block(
     endpoint: &Endpoint,
     block: Block,
     hashes: &[B256],
-    until: Instant,
+    soon: Instant,
 ) -> Result<Option<Vec<Option<Receipt>>>, Fault> {
     let call = Call::new("eth_getBlockReceipts", &[&quoted(block.hash)]);
-    let raw = match endpoint.ask_one(Purpose::Receipts, call, until).await {
+    let answers = endpoint
+        .ask_in_passing(Purpose::Receipts, &[call], soon)
+        .await;
+    let raw = match answers.into_iter().next().unwrap_or(Err(Fault::Unanswered)) {
         Ok(raw) => raw,
+        Err(Fault::TimedOut) => {
+            endpoint.is_slow_with(Feature::BlockReceipts);
+            return Ok(None);
+        }
         Err(fault) if fault.is_of_method() => {
             endpoint.lacks(Feature::BlockReceipts);
             return Ok(None);

@@ -5,6 +5,7 @@ use fencepost_evm::{Chains, Meters};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use std::slice::from_ref;
+use std::time::Duration;
 
 use super::script::{Node, Said, Wire, block_hash, chain, chains, config, height, settle, states};
 
@@ -135,6 +136,46 @@ async fn an_endpoint_without_block_receipts_is_remembered() {
         assert!(got.unwrap().iter().all(Option::is_some));
         assert_eq!(node.asked("eth_getBlockReceipts"), expected);
     }
+    assert_eq!(states(&chains), ["ok"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_block_whose_receipts_take_too_long_is_read_one_by_one() {
+    let node = node();
+    let chains = chains(from_ref(&node));
+    chains.tip(chain()).await.unwrap();
+    node.wire(Wire::Hangs);
+    node.then(Wire::Up);
+    // At first, while it is remembered, and when it is tried again.
+    for (wait, expected) in [(0, 1), (0, 0), (61, 1)] {
+        tokio::time::advance(Duration::from_secs(wait)).await;
+        node.requests();
+        let got = chains
+            .receipts_in(chain(), Source(0), block(7), &hashes(20))
+            .await;
+        assert!(got.unwrap().iter().all(Option::is_some));
+        assert_eq!(node.asked("eth_getBlockReceipts"), expected);
+        assert_eq!(states(&chains), ["ok"], "it is slow, not gone");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn receipts_for_which_there_is_no_time_are_left_and_the_others_kept() {
+    let node = node();
+    let chains = chains(from_ref(&node));
+    chains.tip(chain()).await.unwrap();
+    node.says("eth_getBlockReceipts", Err((-32601, "no such method")));
+    node.wire(Wire::Slow(Duration::from_secs(2)));
+    let many: Vec<B256> = hashes(200).into_iter().cycle().take(2_000).collect();
+    let start = tokio::time::Instant::now();
+    let got = chains
+        .receipts_in(chain(), Source(0), block(7), &many)
+        .await
+        .unwrap();
+    assert!(start.elapsed() < Duration::from_secs(10));
+    let given = got.iter().filter(|receipt| receipt.is_some()).count();
+    assert!((400..2_000).contains(&given), "{given}");
+    assert!(got[..given].iter().all(Option::is_some) && got.len() == many.len());
     assert_eq!(states(&chains), ["ok"]);
 }
 
@@ -270,6 +311,6 @@ async fn a_reason_that_cannot_be_had_spoils_nothing() {
     let start = tokio::time::Instant::now();
     let got = chains.receipts(chain(), &hashes(1)).await.unwrap();
     assert_eq!(got[0].as_ref().unwrap().reason, None);
-    assert_eq!(start.elapsed(), std::time::Duration::from_secs(1));
+    assert_eq!(start.elapsed(), Duration::from_secs(1));
     assert_eq!(states(&chains), ["ok"]);
 }
