@@ -284,7 +284,7 @@ fn told(value: Option<&Value>) -> String {
 }
 
 /// As many digits as say something.
-fn number(real: f64) -> String {
+pub(crate) fn number(real: f64) -> String {
     match real.abs() {
         size if size >= 100.0 => format!("{real:.0}"),
         size if size >= 10.0 => format!("{real:.1}"),

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::escaped;
 use crate::figures::{Moment, many};
-use crate::report::{Found, Part};
+use crate::report::{Found, Part, number};
 
 const PANEL: f64 = 96.0;
 /// Of a panel, what curves have.
@@ -59,7 +59,7 @@ fn panel(part: &Part, top: f64) -> String {
         panel,
         "<text x=\"{LEFT}\" y=\"{:.1}\">{}, {}</text>\n\
          <path d=\"M{LEFT} {:.1}V{base:.1}H{end:.1}\" fill=\"none\" stroke=\"#222\"/>\n\
-         <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{most:.0}</text>\n\
+         <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\n\
          <text x=\"{:.1}\" y=\"{base:.1}\" text-anchor=\"end\">0</text>\n\
          <text x=\"{end}\" y=\"{:.1}\" text-anchor=\"end\">{last:.0} s</text>",
         top + 10.0,
@@ -68,6 +68,7 @@ fn panel(part: &Part, top: f64) -> String {
         base - HEIGHT,
         LEFT - 6.0,
         base - HEIGHT + 8.0,
+        number(most),
         LEFT - 6.0,
         base + 14.0,
     );
@@ -81,9 +82,10 @@ fn panel(part: &Part, top: f64) -> String {
         let (places, y) = (places.join(" "), moments.last().map_or(0.0, figure));
         format!(
             "<polyline points=\"{places}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.5\"/>\n\
-             <text x=\"{:.1}\" y=\"{:.1}\" fill=\"{colour}\">{y:.0}</text>\n",
+             <text x=\"{:.1}\" y=\"{:.1}\" fill=\"{colour}\">{}</text>\n",
             end + 6.0,
-            base - y / most * HEIGHT + 4.0
+            base - y / most * HEIGHT + 4.0,
+            number(y)
         )
     };
     panel += &curve(&limits, LIMIT);

@@ -18,10 +18,6 @@ use crate::rpc::{Answer, Call, Fault, quoted, value};
 /// More than this in one block are read with all of the block's receipts, which is one small call and
 /// one long answer.
 const SINGLES_MAX: usize = 8;
-/// So many are asked for one by one before the clock is looked at. Fewer, and a quick endpoint is asked one request
-/// after the other; more, and a slow one gets none of them done in time.
-const PORTION: usize = 400;
-
 impl Endpoints {
     /// Where a block is too much for the time that there is, none for those that are left: something came of it, and
     /// who asks again gets the next ones. Asked all or nothing, a slow endpoint would never get past the block.
@@ -36,7 +32,8 @@ impl Endpoints {
         }
         let until = self.until();
         let endpoint = self.at(source, until).await?;
-        let found = found_in(endpoint, block, hashes, until).await;
+        let has_other = self.second(endpoint.position()).is_some();
+        let found = found_in(endpoint, has_other, block, hashes, until).await;
         let mut found = found.map_err(|fault| {
             // Whatever it is, the next pass should be read elsewhere.
             endpoint.fails(&fault);
@@ -121,23 +118,31 @@ impl Endpoints {
 
 async fn found_in(
     endpoint: &Endpoint,
+    has_other: bool,
     block: Block,
     hashes: &[B256],
     until: Instant,
 ) -> Result<Vec<Option<Receipt>>, Fault> {
-    if hashes.len() > SINGLES_MAX
-        && endpoint.has(Feature::BlockReceipts)
-        && let Some(found) = whole_block(endpoint, block, hashes, halfway(until)).await?
-    {
-        return Ok(found);
+    if hashes.len() > SINGLES_MAX && endpoint.has(Feature::BlockReceipts) {
+        match whole_block(endpoint, block, hashes, halfway(until)).await {
+            Ok(Some(found)) => return Ok(found),
+            Ok(None) => {}
+            // Another one may be quicker: the next pass asks it.
+            Err(Fault::TimedOut) if !has_other => {}
+            Err(fault) => return Err(fault),
+        }
     }
     let enough = halfway(until);
     let mut found = Vec::with_capacity(hashes.len());
-    for portion in hashes.chunks(PORTION) {
-        if !found.is_empty() && Instant::now() >= enough {
-            break;
+    while found.len() < hashes.len() && (found.is_empty() || Instant::now() < enough) {
+        let left = &hashes[found.len()..];
+        // As many as go out together: a slow endpoint is asked for fewer in the end, and gets them done.
+        let portion = &left[..left.len().min(endpoint.together())];
+        match portion_in(endpoint, portion, until).await {
+            Ok(more) => found.extend(more),
+            Err(Fault::NoTime | Fault::TimedOut) if !found.is_empty() => break,
+            Err(fault) => return Err(fault),
         }
-        found.extend(portion_in(endpoint, portion, until).await?);
     }
     found.resize(hashes.len(), None);
     Ok(found)
@@ -167,8 +172,8 @@ async fn portion_in(
     answers.into_iter().zip(hashes).map(read).collect()
 }
 
-/// All receipts of the block at once; none where the endpoint does not do that, or not in this time. There are nodes
-/// to which a block with a thousand transactions is nothing, and one with eight thousand half a minute's work.
+/// All receipts of the block at once; none where the endpoint does not do that. What took too long is not asked for
+/// again for a while: there are nodes to which a block with a thousand transactions is nothing, and one with eight thousand half a minute's work.
 async fn whole_block(
     endpoint: &Endpoint,
     block: Block,
@@ -183,14 +188,18 @@ async fn whole_block(
         Ok(raw) => raw,
         Err(Fault::TimedOut) => {
             endpoint.is_slow_with(Feature::BlockReceipts);
-            return Ok(None);
+            return Err(Fault::TimedOut);
         }
         Err(fault) if fault.is_of_method() => {
             endpoint.lacks(Feature::BlockReceipts);
             return Ok(None);
         }
-        // Too many for one answer, or an error of this method only.
-        Err(Fault::TooLarge(_)) => return Ok(None),
+        // Too many for one answer.
+        Err(Fault::TooLarge(_)) => {
+            endpoint.is_slow_with(Feature::BlockReceipts);
+            return Ok(None);
+        }
+        // An error of this method only.
         Err(fault @ Fault::Node { .. }) if !fault.is_limit() => return Ok(None),
         Err(fault) => return Err(fault),
     };

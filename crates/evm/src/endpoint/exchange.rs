@@ -85,6 +85,12 @@ impl Endpoint {
         answers.into_iter().map(fill).collect()
     }
 
+    /// How many reads go out together, in one request or more.
+    pub(crate) fn together(&self) -> usize {
+        let calls_max = self.breadth();
+        calls_max * at_once(Order::Free, calls_max)
+    }
+
     fn breadth(&self) -> usize {
         let mut breadth = self
             .breadth
@@ -106,11 +112,7 @@ impl Exchange<'_> {
     /// The calls of the next requests that go out together.
     fn round(&self, left: &mut VecDeque<usize>) -> Vec<Vec<usize>> {
         let calls_max = self.endpoint.breadth();
-        let at_once = match self.order {
-            Order::Kept => 1,
-            Order::Free if calls_max == 1 => SINGLES_AT_ONCE,
-            Order::Free => BATCHES_AT_ONCE,
-        };
+        let at_once = at_once(self.order, calls_max);
         let mut round = Vec::new();
         while round.len() < at_once && !left.is_empty() {
             round.push(self.chunk(left, calls_max));
@@ -265,6 +267,15 @@ impl Exchange<'_> {
 
     fn count_refused(&self) {
         self.endpoint.meters.requested(self.purpose, Ended::Refused);
+    }
+}
+
+/// How many requests go out together.
+const fn at_once(order: Order, calls_max: usize) -> usize {
+    match order {
+        Order::Kept => 1,
+        Order::Free if calls_max == 1 => SINGLES_AT_ONCE,
+        Order::Free => BATCHES_AT_ONCE,
     }
 }
 

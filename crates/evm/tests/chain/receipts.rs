@@ -5,6 +5,7 @@ use fencepost_evm::{Chains, Meters};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use std::slice::from_ref;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::script::{Node, Said, Wire, block_hash, chain, chains, config, height, settle, states};
@@ -165,18 +166,56 @@ async fn receipts_for_which_there_is_no_time_are_left_and_the_others_kept() {
     let chains = chains(from_ref(&node));
     chains.tip(chain()).await.unwrap();
     node.says("eth_getBlockReceipts", Err((-32601, "no such method")));
-    node.wire(Wire::Slow(Duration::from_secs(2)));
+    node.wire(Wire::Slow(Duration::from_secs(1)));
     let many: Vec<B256> = hashes(200).into_iter().cycle().take(2_000).collect();
     let start = tokio::time::Instant::now();
     let got = chains
         .receipts_in(chain(), Source(0), block(7), &many)
         .await
         .unwrap();
-    assert!(start.elapsed() < Duration::from_secs(10));
-    let given = got.iter().filter(|receipt| receipt.is_some()).count();
-    assert!((400..2_000).contains(&given), "{given}");
-    assert!(got[..given].iter().all(Option::is_some) && got.len() == many.len());
+    // One second for the block's, and then as many as go out together in each of two.
+    assert_eq!(start.elapsed(), Duration::from_secs(3));
+    let given: Vec<bool> = got.iter().map(Option::is_some).collect();
+    assert_eq!(given, [[true; 800].as_slice(), &[false; 1_200]].concat());
     assert_eq!(states(&chains), ["ok"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_given_before_the_endpoint_fell_silent_is_kept() {
+    let node = node();
+    let chains = chains(from_ref(&node));
+    chains.tip(chain()).await.unwrap();
+    node.says("eth_getBlockReceipts", Err((-32601, "no such method")));
+    let many: Vec<B256> = hashes(200).into_iter().cycle().take(2_000).collect();
+    let asked = AtomicUsize::new(0);
+    let silent = node.clone();
+    node.on("eth_getTransactionReceipt", move |params| {
+        if asked.fetch_add(1, Ordering::SeqCst) == 400 {
+            silent.wire(Wire::Hangs);
+        }
+        Ok(receipt(self::asked(params), block(7), "0x1"))
+    });
+    let got = chains
+        .receipts_in(chain(), Source(0), block(7), &many)
+        .await
+        .unwrap();
+    assert!(got[..400].iter().all(Option::is_some));
+    assert!(got[800..].iter().all(Option::is_none));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_endpoint_is_left_where_there_is_another() {
+    let (a, b) = (node(), node());
+    let chains = chains(&[a.clone(), b]);
+    let source = chains.tip(chain()).await.unwrap().source;
+    settle().await;
+    a.wire(Wire::Hangs);
+    a.then(Wire::Up);
+    let got = chains
+        .receipts_in(chain(), source, block(7), &hashes(20))
+        .await;
+    assert!(got.is_err());
+    assert_ne!(chains.tip(chain()).await.unwrap().source, source);
 }
 
 #[tokio::test(start_paused = true)]
