@@ -1,8 +1,12 @@
 //! One spelling for each payload: what is stored, and what "the same request" is decided by.
 //! `0x10` and `16` become the same bytes; a field that is absent and one that is given do not.
 
+use std::slice::from_ref;
+
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
-use alloy_rlp::{Decodable, Encodable, RlpDecodable, RlpEncodable};
+use alloy_rlp::{
+    BufMut, Decodable, Encodable, RlpDecodable, RlpEncodable, encode_list, list_length,
+};
 
 use crate::ids::Corrupt;
 use crate::request::{Access, Fees, Payload};
@@ -10,11 +14,9 @@ use crate::request::{Access, Fees, Payload};
 /// Changed only together with a migration: stored hashes are compared for ever.
 const FORMAT: u8 = 1;
 
-/// Room for everything but the data of a usual request; more is only slower.
-const SMALL_FIELDS: usize = 96;
-
 /// A list of no or one element stands for an absent or a given field.
-#[derive(RlpEncodable, RlpDecodable)]
+#[derive(RlpDecodable)]
+#[cfg_attr(test, derive(RlpEncodable))]
 struct Spelled {
     format: u8,
     to: Vec<Address>,
@@ -24,50 +26,72 @@ struct Spelled {
     gas_price: Vec<u128>,
     max_fee: Vec<u128>,
     max_priority_fee: Vec<u128>,
-    access: Vec<Vec<SpelledAccess>>,
+    access: Vec<Vec<Access>>,
 }
 
-#[derive(RlpEncodable, RlpDecodable)]
-struct SpelledAccess {
-    address: Address,
-    keys: Vec<B256>,
+/// The same list while it is written, of fields that stay where they are: every create is spelled.
+#[derive(RlpEncodable)]
+struct Spelling<'a> {
+    format: u8,
+    to: Field<'a, Address>,
+    value: Field<'a, U256>,
+    data: Field<'a, Bytes>,
+    gas: Field<'a, u64>,
+    gas_price: Field<'a, u128>,
+    max_fee: Field<'a, u128>,
+    max_priority_fee: Field<'a, u128>,
+    access: Field<'a, Vec<Access>>,
+}
+
+/// No or one element.
+struct Field<'a, T>(&'a [T]);
+
+impl<T: Encodable> Encodable for Field<'_, T> {
+    fn encode(&self, out: &mut dyn BufMut) {
+        encode_list::<T, T>(self.0, out);
+    }
+
+    fn length(&self) -> usize {
+        list_length::<T, T>(self.0)
+    }
 }
 
 impl Payload {
-    /// The bytes that are stored.
-    #[must_use]
-    pub fn canonical(&self) -> Vec<u8> {
-        let (price, cap, tip) = match self.fees {
-            Fees::Ours => (None, None, None),
-            Fees::Legacy { gas_price } => (Some(gas_price), None, None),
+    fn spelling(&self) -> Spelling<'_> {
+        let (price, cap, tip): (&[u128], &[u128], &[u128]) = match &self.fees {
+            Fees::Ours => (&[], &[], &[]),
+            Fees::Legacy { gas_price } => (from_ref(gas_price), &[], &[]),
             Fees::Dynamic {
                 max_fee,
                 max_priority_fee,
-            } => (None, max_fee, max_priority_fee),
+            } => (&[], max_fee.as_slice(), max_priority_fee.as_slice()),
         };
-        let spell = |entry: &Access| SpelledAccess {
-            address: entry.address,
-            keys: entry.keys.clone(),
-        };
-        let data = self.data.as_ref().map_or(0, |data| data.len());
-        let mut bytes = Vec::with_capacity(data + SMALL_FIELDS);
-        Spelled {
+        Spelling {
             format: FORMAT,
-            to: self.to.into_iter().collect(),
-            value: self.value.into_iter().collect(),
-            data: self.data.iter().cloned().collect(),
-            gas: self.gas.into_iter().collect(),
-            gas_price: price.into_iter().collect(),
-            max_fee: cap.into_iter().collect(),
-            max_priority_fee: tip.into_iter().collect(),
-            access: self
-                .access
-                .iter()
-                .map(|list| list.iter().map(spell).collect())
-                .collect(),
+            to: Field(self.to.as_slice()),
+            value: Field(self.value.as_slice()),
+            data: Field(self.data.as_slice()),
+            gas: Field(self.gas.as_slice()),
+            gas_price: Field(price),
+            max_fee: Field(cap),
+            max_priority_fee: Field(tip),
+            access: Field(self.access.as_slice()),
         }
-        .encode(&mut bytes);
+    }
+
+    /// The bytes that are stored.
+    #[must_use]
+    pub fn canonical(&self) -> Vec<u8> {
+        let spelling = self.spelling();
+        let mut bytes = Vec::with_capacity(spelling.length());
+        spelling.encode(&mut bytes);
         bytes
+    }
+
+    /// How many those are.
+    #[must_use]
+    pub fn canonical_len(&self) -> usize {
+        self.spelling().length()
     }
 
     /// What two requests with one id must share to be the same request.
@@ -103,17 +127,13 @@ impl Payload {
             },
             (Some(_), _, _) => return Err(corrupt),
         };
-        let read = |entry: SpelledAccess| Access {
-            address: entry.address,
-            keys: entry.keys,
-        };
         Ok(Self {
             to: at_most_one(spelled.to)?,
             value: at_most_one(spelled.value)?,
             data: at_most_one(spelled.data)?,
             gas: at_most_one(spelled.gas)?,
             fees,
-            access: at_most_one(spelled.access)?.map(|list| list.into_iter().map(read).collect()),
+            access: at_most_one(spelled.access)?,
         })
     }
 }
@@ -152,6 +172,32 @@ mod tests {
             data: some("0xAB"),
             ..Draft::default()
         }
+    }
+
+    /// The list as it is read, written with copies of all fields.
+    fn of_copies(payload: &Payload) -> Vec<u8> {
+        let (price, cap, tip) = match payload.fees {
+            Fees::Ours => (None, None, None),
+            Fees::Legacy { gas_price } => (Some(gas_price), None, None),
+            Fees::Dynamic {
+                max_fee,
+                max_priority_fee,
+            } => (None, max_fee, max_priority_fee),
+        };
+        let mut bytes = Vec::new();
+        Spelled {
+            format: FORMAT,
+            to: payload.to.into_iter().collect(),
+            value: payload.value.into_iter().collect(),
+            data: payload.data.clone().into_iter().collect(),
+            gas: payload.gas.into_iter().collect(),
+            gas_price: price.into_iter().collect(),
+            max_fee: cap.into_iter().collect(),
+            max_priority_fee: tip.into_iter().collect(),
+            access: payload.access.clone().into_iter().collect(),
+        }
+        .encode(&mut bytes);
+        bytes
     }
 
     #[test]
@@ -209,6 +255,20 @@ mod tests {
                 access_list: Some(vec![(TO.to_owned(), vec![])]),
                 ..base()
             },
+            Draft {
+                access_list: Some(vec![(
+                    TO.to_owned(),
+                    vec![format!("0x{}", "07".repeat(32)); 3],
+                )]),
+                ..base()
+            },
+            Draft {
+                data: Some(format!("0x{}", "ab".repeat(300))),
+                value: Some(U256::MAX.to_string()),
+                max_fee_per_gas: Some(u128::MAX.to_string()),
+                max_priority_fee_per_gas: some("7"),
+                ..base()
+            },
             Draft { to: None, ..base() },
         ];
         let hashes: std::collections::HashSet<_> = variants
@@ -218,7 +278,10 @@ mod tests {
         assert_eq!(hashes.len(), variants.len());
         for draft in variants {
             let payload = parse(draft);
-            assert_eq!(Payload::from_canonical(&payload.canonical()), Ok(payload));
+            let written = payload.canonical();
+            assert_eq!(written, of_copies(&payload), "{payload:?}");
+            assert_eq!(written.len(), payload.canonical_len());
+            assert_eq!(Payload::from_canonical(&written), Ok(payload));
         }
     }
 

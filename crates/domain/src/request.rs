@@ -4,13 +4,14 @@
 mod parse;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_rlp::{RlpDecodable, RlpEncodable};
 use jiff::Timestamp;
 
 use crate::amount::Unreadable;
 use crate::ids::{Lane, RequestId, TxId};
 
 /// One entry of an EIP-2930 access list.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, RlpEncodable, RlpDecodable)]
 pub struct Access {
     /// The account that is touched.
     pub address: Address,

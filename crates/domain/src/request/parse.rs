@@ -30,7 +30,7 @@ impl Payload {
     }
 
     fn check_size(&self, wrong: &mut Wrong) {
-        let bytes = self.canonical().len() + gas::ENVELOPE_BYTES;
+        let bytes = self.canonical_len() + gas::ENVELOPE_BYTES;
         if bytes > gas::TX_BYTES_MAX {
             wrong.add(
                 "data",

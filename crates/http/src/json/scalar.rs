@@ -1,8 +1,9 @@
 //! The smallest things: addresses, hashes, amounts, bytes, times, and JSON of others.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 
-use fencepost_domain::{Address, B256, Bytes, U256};
+use fencepost_domain::{Address, B256, Bytes, U256, hex};
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
@@ -11,6 +12,8 @@ use utoipa::openapi::schema::{
     KnownFormat, Object, ObjectBuilder, Schema, SchemaFormat, SchemaType, Type,
 };
 use utoipa::{PartialSchema, ToSchema};
+
+use super::eip55;
 
 fn text(description: &str, pattern: &str) -> Object {
     ObjectBuilder::new()
@@ -21,18 +24,35 @@ fn text(description: &str, pattern: &str) -> Object {
 }
 
 macro_rules! scalar {
-    ($name:ident($inner:ty) as $shown:literal, $schema:expr) => {
+    ($name:ident($inner:ty) as $shown:literal by $write:path, $schema:expr) => {
         #[derive(Debug, Clone)]
         pub(crate) struct $name(pub(crate) $inner);
 
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(&self.0)
+                $write(&self.0, serializer)
             }
         }
 
         schema!($name as $shown, $schema);
     };
+}
+
+fn shown<S: Serializer>(thing: &impl Display, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(thing)
+}
+
+/// Nearly all amounts are small, and those are spelled much quicker.
+fn decimal<S: Serializer>(amount: &U256, serializer: S) -> Result<S::Ok, S::Error> {
+    match u64::try_from(*amount) {
+        Ok(small) => serializer.collect_str(&small),
+        Err(_) => serializer.collect_str(amount),
+    }
+}
+
+/// In one piece: written bit by bit, each bit would be searched for what must be escaped.
+fn digits<S: Serializer>(bytes: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&hex::encode_prefixed(bytes))
 }
 
 /// A schema and its name; of what clients give, that is all there is.
@@ -53,14 +73,17 @@ macro_rules! schema {
 }
 
 scalar!(
-    Eip55(Address) as "Address",
+    Eip55(Address) as "Address" by eip55::write,
     text("An address with its EIP-55 checksum", "^0x[0-9a-fA-F]{40}$")
 );
-scalar!(Hash(B256) as "Hash", text("A hash of 32 bytes", "^0x[0-9a-f]{64}$"));
-scalar!(Wei(U256) as "Amount", text("An amount, in decimal digits", "^(0|[1-9][0-9]{0,77})$"));
-scalar!(Hex(Bytes) as "Bytes", text("Bytes", "^0x([0-9a-f]{2})*$"));
+scalar!(Hash(B256) as "Hash" by shown, text("A hash of 32 bytes", "^0x[0-9a-f]{64}$"));
 scalar!(
-    Moment(Timestamp) as "Time",
+    Wei(U256) as "Amount" by decimal,
+    text("An amount, in decimal digits", "^(0|[1-9][0-9]{0,77})$")
+);
+scalar!(Hex(Bytes) as "Bytes" by digits, text("Bytes", "^0x([0-9a-f]{2})*$"));
+scalar!(
+    Moment(Timestamp) as "Time" by shown,
     ObjectBuilder::new()
         .schema_type(Type::String)
         .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))

@@ -111,11 +111,16 @@ pub(super) async fn batch(
     for (place, settled) in places.into_iter().zip(intake::accept(&served, due).await) {
         results[place] = Ok(settled);
     }
-    let results = results
+    let results: Vec<BatchResult> = results
         .into_iter()
         .map(|each| result(each, &served))
         .collect();
-    Ok(json::answer(StatusCode::OK, &BatchResults { results }))
+    let room = results.len() * json::ROOM;
+    Ok(json::answer_in(
+        room,
+        StatusCode::OK,
+        &BatchResults { results },
+    ))
 }
 
 /// A batch as the texts of its requests: each is read by itself, so memory is bounded by the largest.
