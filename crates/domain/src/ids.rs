@@ -2,6 +2,7 @@
 //! Numbers fit the stores' signed 64-bit columns by construction; nothing here can mint an id.
 
 use std::fmt;
+use std::sync::Arc;
 
 use alloy_primitives::Address;
 use uuid::Uuid;
@@ -157,27 +158,29 @@ pub struct BadName {
     pub max: usize,
 }
 
-fn checked(text: String, what: &'static str, max: usize) -> Result<String, BadName> {
+fn check(text: &str, what: &'static str, max: usize) -> Result<(), BadName> {
     let fits = !text.is_empty() && text.len() <= max;
     let clean = text.trim() == text && !text.chars().any(char::is_control);
     if fits && clean {
-        Ok(text)
+        Ok(())
     } else {
         Err(BadName { what, max })
     }
 }
 
-/// A client's own name for a request: one per lane, for ever.
+/// A client's own name for a request: one per lane, for ever. Copies share the text: a request is copied on its way.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RequestId(String);
+pub struct RequestId(Arc<str>);
 
 impl RequestId {
     /// Longer ids would make the unique index wide; nobody needs more than a few UUIDs.
     pub const BYTES_MAX: usize = 200;
 
     /// Accepts 1 to 200 bytes of printable text.
-    pub fn new(text: impl Into<String>) -> Result<Self, BadName> {
-        checked(text.into(), "requestId", Self::BYTES_MAX).map(Self)
+    pub fn new(text: impl Into<Arc<str>>) -> Result<Self, BadName> {
+        let text = text.into();
+        check(&text, "requestId", Self::BYTES_MAX)?;
+        Ok(Self(text))
     }
 
     /// The text as it was given.
@@ -197,7 +200,9 @@ impl NodeId {
 
     /// Accepts 1 to 128 bytes of printable text.
     pub fn new(text: impl Into<String>) -> Result<Self, BadName> {
-        checked(text.into(), "node.id", Self::BYTES_MAX).map(Self)
+        let text = text.into();
+        check(&text, "node.id", Self::BYTES_MAX)?;
+        Ok(Self(text))
     }
 
     /// The text as it was given.

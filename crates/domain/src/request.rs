@@ -3,6 +3,8 @@
 
 mod parse;
 
+use std::sync::Arc;
+
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_rlp::{RlpDecodable, RlpEncodable};
 use jiff::Timestamp;
@@ -40,23 +42,23 @@ pub enum Fees {
 
 /// The fields as a client wrote them, before anyone has read them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Draft {
+pub struct Draft<T = String> {
     /// The receiver; absent for a contract creation.
-    pub to: Option<String>,
+    pub to: Option<T>,
     /// Wei to send.
-    pub value: Option<String>,
+    pub value: Option<T>,
     /// Call data or init code.
-    pub data: Option<String>,
+    pub data: Option<T>,
     /// The gas limit.
-    pub gas: Option<String>,
+    pub gas: Option<T>,
     /// Wei per gas, legacy.
-    pub gas_price: Option<String>,
+    pub gas_price: Option<T>,
     /// The EIP-1559 cap.
-    pub max_fee_per_gas: Option<String>,
+    pub max_fee_per_gas: Option<T>,
     /// The EIP-1559 tip.
-    pub max_priority_fee_per_gas: Option<String>,
+    pub max_priority_fee_per_gas: Option<T>,
     /// Address and storage keys of each entry.
-    pub access_list: Option<Vec<(String, Vec<String>)>>,
+    pub access_list: Option<Vec<(T, Vec<T>)>>,
 }
 
 /// Our own ceilings on fees, from the chain's configuration.
@@ -186,9 +188,9 @@ impl Payload {
     }
 }
 
-/// JSON text that belongs to the client; kept, returned, never compared.
+/// JSON text that belongs to the client; kept, returned, never compared. Copies share the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Meta(String);
+pub struct Meta(Arc<str>);
 
 /// A client's meta text cannot be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -209,7 +211,7 @@ impl Meta {
     pub const BYTES_MAX: usize = 16 * 1024;
 
     /// Takes a text within the bound and without a NUL; that it is JSON is the HTTP layer's to know.
-    pub fn new(text: impl Into<String>) -> Result<Self, BadMeta> {
+    pub fn new(text: impl Into<Arc<str>>) -> Result<Self, BadMeta> {
         let text = text.into();
         if text.len() > Self::BYTES_MAX {
             return Err(BadMeta::TooLarge { bytes: text.len() });

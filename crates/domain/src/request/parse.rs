@@ -7,13 +7,16 @@ use crate::gas;
 
 impl Payload {
     /// Reads and checks every field, and tells everything that is wrong at once.
-    pub fn parse(draft: &Draft, ceilings: Ceilings) -> Result<Self, Vec<Invalid>> {
+    pub fn parse<T: AsRef<str>>(
+        draft: &Draft<T>,
+        ceilings: Ceilings,
+    ) -> Result<Self, Vec<Invalid>> {
         let mut wrong = Wrong::default();
         let payload = Self {
-            to: wrong.read("to", draft.to.as_deref(), amount::address),
-            value: wrong.read("value", draft.value.as_deref(), amount::number),
-            data: wrong.read("data", draft.data.as_deref(), amount::bytes),
-            gas: wrong.read("gas", draft.gas.as_deref(), amount::gas),
+            to: wrong.read("to", text(&draft.to), amount::address),
+            value: wrong.read("value", text(&draft.value), amount::number),
+            data: wrong.read("data", text(&draft.data), amount::bytes),
+            gas: wrong.read("gas", text(&draft.gas), amount::gas),
             fees: read_fees(draft, ceilings, &mut wrong),
             access: wrong.read("accessList", draft.access_list.as_deref(), read_access),
         };
@@ -92,28 +95,29 @@ impl Wrong {
     }
 }
 
-fn read_access(entries: &[(String, Vec<String>)]) -> Result<Vec<Access>, Unreadable> {
-    let one = |(address, keys): &(String, Vec<String>)| {
+fn text<T: AsRef<str>>(given: &Option<T>) -> Option<&str> {
+    given.as_ref().map(AsRef::as_ref)
+}
+
+fn read_access<T: AsRef<str>>(entries: &[(T, Vec<T>)]) -> Result<Vec<Access>, Unreadable> {
+    let one = |(address, keys): &(T, Vec<T>)| {
         let keys = keys
             .iter()
-            .map(|key| amount::word(key))
+            .map(|key| amount::word(key.as_ref()))
             .collect::<Result<_, _>>()?;
         Ok(Access {
-            address: amount::address(address)?,
+            address: amount::address(address.as_ref())?,
             keys,
         })
     };
     entries.iter().map(one).collect()
 }
 
-fn read_fees(draft: &Draft, ceilings: Ceilings, wrong: &mut Wrong) -> Fees {
-    let price = wrong.read("gasPrice", draft.gas_price.as_deref(), amount::wei_per_gas);
-    let cap = wrong.read(
-        "maxFeePerGas",
-        draft.max_fee_per_gas.as_deref(),
-        amount::wei_per_gas,
-    );
-    let tip_text = draft.max_priority_fee_per_gas.as_deref();
+fn read_fees<T: AsRef<str>>(draft: &Draft<T>, ceilings: Ceilings, wrong: &mut Wrong) -> Fees {
+    let price = wrong.read("gasPrice", text(&draft.gas_price), amount::wei_per_gas);
+    let cap_text = text(&draft.max_fee_per_gas);
+    let cap = wrong.read("maxFeePerGas", cap_text, amount::wei_per_gas);
+    let tip_text = text(&draft.max_priority_fee_per_gas);
     let tip = wrong.read("maxPriorityFeePerGas", tip_text, amount::wei_per_gas);
 
     let limits = [
@@ -126,7 +130,7 @@ fn read_fees(draft: &Draft, ceilings: Ceilings, wrong: &mut Wrong) -> Fees {
             wrong.add(field, Fault::AboveCeiling(ceiling));
         }
     }
-    let dynamic = draft.max_fee_per_gas.is_some() || tip_text.is_some();
+    let dynamic = cap_text.is_some() || tip_text.is_some();
     if draft.gas_price.is_some() && dynamic {
         wrong.add("gasPrice", Fault::TwoFeeStyles);
     }

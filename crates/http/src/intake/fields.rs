@@ -57,7 +57,7 @@ pub(crate) fn read<'c>(
 
 fn payload_of(body: PayloadBody<'_>, chain: Choice<'_>, faults: &mut Faults) -> Option<Payload> {
     faults.extras("payload.", body.extras);
-    let mut text = |field, given| faults.text(field, given).map(Cow::into_owned);
+    let mut text = |field, given| faults.text(field, given);
     let mut draft = Draft {
         to: text("payload.to", body.to),
         value: text("payload.value", body.value),
@@ -84,10 +84,12 @@ fn payload_of(body: PayloadBody<'_>, chain: Choice<'_>, faults: &mut Faults) -> 
     }
 }
 
-fn access_of(
-    list: List<Given<AccessBody<'_>>, ACCESS_MAX>,
+type Entries<'a> = Vec<(Cow<'a, str>, Vec<Cow<'a, str>>)>;
+
+fn access_of<'a>(
+    list: List<Given<AccessBody<'a>>, ACCESS_MAX>,
     faults: &mut Faults,
-) -> Option<Vec<(String, Vec<String>)>> {
+) -> Option<Entries<'a>> {
     if list.is_too_long {
         faults.add("payload.accessList", too_long());
         return None;
@@ -108,10 +110,10 @@ fn access_of(
             }
             for (n, key) in given.items.into_iter().enumerate() {
                 let key = faults.required(&format!("{field}[{n}]"), key);
-                keys.extend(key.map(|key| key.0.into_owned()));
+                keys.extend(key.map(|key| key.0));
             }
         }
-        entries.extend(address.map(|address| (address.0.into_owned(), keys)));
+        entries.extend(address.map(|address| (address.0, keys)));
     }
     Some(entries)
 }
