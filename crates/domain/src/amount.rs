@@ -27,21 +27,22 @@ pub enum Unreadable {
 
 /// A decimal or 0x-hex number of up to 256 bits.
 pub fn number(text: &str) -> Result<U256, Unreadable> {
-    let (digits, radix, is_digit): (&str, u64, fn(&u8) -> bool) = match text.strip_prefix("0x") {
-        Some(hex) => (hex, 16, u8::is_ascii_hexdigit),
-        None => (text, 10, u8::is_ascii_digit),
-    };
     // from_str_radix skips underscores and takes a sign; neither is a number here.
-    if digits.is_empty() || !digits.as_bytes().iter().all(is_digit) {
-        return Err(Unreadable::NotANumber);
-    }
-    // As nearly all are, and much quicker.
-    if radix == 10
-        && let Ok(small) = digits.parse::<u64>()
-    {
-        return Ok(U256::from(small));
-    }
-    U256::from_str_radix(digits, radix).map_err(|_| Unreadable::TooLarge(256))
+    let is_number = |digits: &str, is_digit: fn(&u8) -> bool| {
+        !digits.is_empty() && digits.as_bytes().iter().all(is_digit)
+    };
+    let read = match text.strip_prefix("0x") {
+        Some(digits) if is_number(digits, u8::is_ascii_hexdigit) => {
+            U256::from_str_radix(digits, 16)
+        }
+        None if is_number(text, u8::is_ascii_digit) => match text.parse::<u64>() {
+            // As nearly all are, and much quicker.
+            Ok(small) => Ok(U256::from(small)),
+            Err(_) => U256::from_str_radix(text, 10),
+        },
+        Some(_) | None => return Err(Unreadable::NotANumber),
+    };
+    read.map_err(|_| Unreadable::TooLarge(256))
 }
 
 /// A number that must fit 128 bits, as fees per gas do.

@@ -285,13 +285,45 @@ mod tests {
         }
     }
 
+    /// Each was worked out apart from this code.
     #[test]
     fn the_stored_spelling_never_changes_by_accident() {
-        let hash = parse(base()).hash().to_string();
-        assert_eq!(
-            hash,
-            "0xceda0bbb4e15a29cc9709880f83599bf48e636895faa71cccf7e47dba9c663b8"
-        );
+        let key = format!("0x{}", "07".repeat(32));
+        let nobody = format!("0x{}", "00".repeat(20));
+        let all = Draft {
+            to: some(TO),
+            value: Some(U256::MAX.to_string()),
+            data: Some(format!("0x{}", "ab".repeat(60))),
+            gas: some("100000"),
+            gas_price: None,
+            max_fee_per_gas: Some(u128::MAX.to_string()),
+            max_priority_fee_per_gas: some("7"),
+            access_list: Some(vec![
+                (TO.to_owned(), vec![key.clone(), key]),
+                (nobody, vec![]),
+            ]),
+        };
+        let legacy = Draft {
+            data: some("0x60"),
+            gas_price: some("9"),
+            ..Draft::default()
+        };
+        for (draft, hash) in [
+            (
+                base(),
+                "0xceda0bbb4e15a29cc9709880f83599bf48e636895faa71cccf7e47dba9c663b8",
+            ),
+            (
+                all,
+                "0xd19cc264c734b2f235aec78bd0ac545a620c3855f37ad268b55d81c4e9dcd7f6",
+            ),
+            (
+                legacy,
+                "0x48456a0af5fa8bbe05d1aee2f0fb4b9312c3fcbb601d0990f771d1356dbed095",
+            ),
+        ] {
+            assert_eq!(parse(draft).hash().to_string(), hash);
+        }
     }
 
     #[test]

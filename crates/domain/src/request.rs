@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use crate::amount::Unreadable;
 use crate::ids::{Lane, RequestId, TxId};
 
-/// One entry of an EIP-2930 access list.
+/// One entry of an EIP-2930 access list. Stored as its fields follow each other here: see `canonical`.
 #[derive(Debug, Clone, PartialEq, Eq, RlpEncodable, RlpDecodable)]
 pub struct Access {
     /// The account that is touched.

@@ -134,6 +134,11 @@ impl Endpoints {
         self.best(tried).ok_or_else(nobody)
     }
 
+    /// From now on this one is read from, as long as it keeps up.
+    pub(crate) fn read_from(&self, endpoint: &Endpoint) {
+        self.reader.store(endpoint.position(), Ordering::Relaxed);
+    }
+
     /// The best of those that stand well: the one we stick to as long as it keeps up, then the first,
     /// and one that lags only when none keeps up.
     fn best(&self, tried: &[usize]) -> Option<&Arc<Endpoint>> {
@@ -151,7 +156,7 @@ impl Endpoints {
             (is_known && !tried.contains(&position)).then_some((rank, endpoint))
         });
         let (_, best) = ranked.min_by_key(|(rank, _)| *rank)?;
-        self.reader.store(best.position(), Ordering::Relaxed);
+        self.read_from(best);
         Some(best)
     }
 

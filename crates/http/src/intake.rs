@@ -121,7 +121,7 @@ pub(crate) async fn preflight(served: &Served, taken: &Taken) -> Result<(), Prob
 
 /// The same of many, at most [`PREFLIGHTS_AT_ONCE`] at once.
 pub(crate) async fn preflights(served: &Served, all: &[Taken]) -> Vec<Result<(), Problem>> {
-    // A future for each is not for nothing.
+    // Mostly nobody wants any, and then no futures are made.
     if !served.node.settings().preflight {
         return all.iter().map(|_| Ok(())).collect();
     }

@@ -18,6 +18,7 @@ use crate::rpc::{Answer, Call, Fault, quoted, value};
 /// More than this in one block are read with all of the block's receipts, which is one small call and
 /// one long answer.
 const SINGLES_MAX: usize = 8;
+
 impl Endpoints {
     /// Where a block is too much for the time that there is, none for those that are left: something came of it, and
     /// who asks again gets the next ones. Asked all or nothing, a slow endpoint would never get past the block.
@@ -32,17 +33,57 @@ impl Endpoints {
         }
         let until = self.until();
         let endpoint = self.at(source, until).await?;
-        let has_other = self.second(endpoint.position()).is_some();
-        let found = found_in(endpoint, has_other, block, hashes, until).await;
-        let mut found = found.map_err(|fault| {
-            // Whatever it is, the next pass should be read elsewhere.
-            endpoint.fails(&fault);
-            self.fault(endpoint, fault)
-        })?;
+        let found = self.found_in(endpoint, block, hashes, until).await;
+        let mut found = found.map_err(|fault| self.fault(endpoint, fault))?;
         for receipt in &mut found {
             receipt.take_if(|receipt| receipt.block != block);
         }
         endpoint.add_reasons(&mut found, until).await;
+        Ok(found)
+    }
+
+    async fn found_in(
+        &self,
+        endpoint: &Endpoint,
+        block: Block,
+        hashes: &[B256],
+        until: Instant,
+    ) -> Result<Vec<Option<Receipt>>, Fault> {
+        // Whatever it is, the next pass should be read elsewhere.
+        let blamed = |fault: Fault| {
+            endpoint.fails(&fault);
+            fault
+        };
+        if hashes.len() > SINGLES_MAX && endpoint.has(Feature::BlockReceipts) {
+            match whole_block(endpoint, block, hashes, halfway(until)).await {
+                Ok(Some(found)) => return Ok(found),
+                Ok(None) => {}
+                Err(Fault::TimedOut) => {
+                    endpoint.is_slow_with(Feature::BlockReceipts);
+                    // It is there, but another one may be quicker.
+                    if let Some(other) = self.second(endpoint.position()) {
+                        self.read_from(&other);
+                        return Err(Fault::TimedOut);
+                    }
+                }
+                Err(fault) => return Err(blamed(fault)),
+            }
+        }
+        let enough = halfway(until);
+        let mut found = Vec::with_capacity(hashes.len());
+        while found.len() < hashes.len() && (found.is_empty() || Instant::now() < enough) {
+            let left = &hashes[found.len()..];
+            // As many as go out together: an endpoint that is slow with them is asked for fewer the next time.
+            let portion = &left[..left.len().min(endpoint.together())];
+            let (more, fault) = portion_in(endpoint, portion, until).await;
+            found.extend(more);
+            match fault {
+                None => {}
+                Some(Fault::NoTime | Fault::TimedOut) if !found.is_empty() => break,
+                Some(fault) => return Err(blamed(fault)),
+            }
+        }
+        found.resize(hashes.len(), None);
         Ok(found)
     }
 
@@ -116,51 +157,20 @@ impl Endpoints {
     }
 }
 
-async fn found_in(
-    endpoint: &Endpoint,
-    has_other: bool,
-    block: Block,
-    hashes: &[B256],
-    until: Instant,
-) -> Result<Vec<Option<Receipt>>, Fault> {
-    if hashes.len() > SINGLES_MAX && endpoint.has(Feature::BlockReceipts) {
-        match whole_block(endpoint, block, hashes, halfway(until)).await {
-            Ok(Some(found)) => return Ok(found),
-            Ok(None) => {}
-            // Another one may be quicker: the next pass asks it.
-            Err(Fault::TimedOut) if !has_other => {}
-            Err(fault) => return Err(fault),
-        }
-    }
-    let enough = halfway(until);
-    let mut found = Vec::with_capacity(hashes.len());
-    while found.len() < hashes.len() && (found.is_empty() || Instant::now() < enough) {
-        let left = &hashes[found.len()..];
-        // As many as go out together: a slow endpoint is asked for fewer in the end, and gets them done.
-        let portion = &left[..left.len().min(endpoint.together())];
-        match portion_in(endpoint, portion, until).await {
-            Ok(more) => found.extend(more),
-            Err(Fault::NoTime | Fault::TimedOut) if !found.is_empty() => break,
-            Err(fault) => return Err(fault),
-        }
-    }
-    found.resize(hashes.len(), None);
-    Ok(found)
-}
-
 /// When half of what is left until then is over.
 fn halfway(until: Instant) -> Instant {
     let now = Instant::now();
     now + until.saturating_duration_since(now) / 2
 }
 
-/// One by one; an error about one of them fails all.
+/// One by one, up to the first that there is no answer to, and why there is none. Nobody is blamed yet.
 async fn portion_in(
     endpoint: &Endpoint,
     hashes: &[B256],
     until: Instant,
-) -> Result<Vec<Option<Receipt>>, Fault> {
-    let answers = singles(endpoint, hashes, until).await;
+) -> (Vec<Option<Receipt>>, Option<Fault>) {
+    let calls = calls(hashes);
+    let answers = endpoint.ask_in_passing(Purpose::Receipts, &calls, until);
     let read = |(answer, hash): (Answer, &B256)| {
         let raw = answer?;
         if value::is_null(&raw) {
@@ -169,11 +179,18 @@ async fn portion_in(
         let strange = Fault::Garbled("no receipt of this transaction");
         receipt::read(&raw, *hash).map(Some).ok_or(strange)
     };
-    answers.into_iter().zip(hashes).map(read).collect()
+    let mut found = Vec::with_capacity(hashes.len());
+    for answer in answers.await.into_iter().zip(hashes) {
+        match read(answer) {
+            Ok(receipt) => found.push(receipt),
+            Err(fault) => return (found, Some(fault)),
+        }
+    }
+    (found, None)
 }
 
-/// All receipts of the block at once; none where the endpoint does not do that. What took too long is not asked for
-/// again for a while: there are nodes to which a block with a thousand transactions is nothing, and one with eight thousand half a minute's work.
+/// All receipts of the block at once; none where the endpoint does not do that. There are nodes to which a block with
+/// a thousand transactions is nothing, and one with eight thousand half a minute's work.
 async fn whole_block(
     endpoint: &Endpoint,
     block: Block,
@@ -186,10 +203,6 @@ async fn whole_block(
         .await;
     let raw = match answers.into_iter().next().unwrap_or(Err(Fault::Unanswered)) {
         Ok(raw) => raw,
-        Err(Fault::TimedOut) => {
-            endpoint.is_slow_with(Feature::BlockReceipts);
-            return Err(Fault::TimedOut);
-        }
         Err(fault) if fault.is_of_method() => {
             endpoint.lacks(Feature::BlockReceipts);
             return Ok(None);
@@ -217,9 +230,12 @@ async fn whole_block(
 }
 
 async fn singles(endpoint: &Endpoint, hashes: &[B256], until: Instant) -> Vec<Answer> {
-    let call = |hash: &B256| Call::new("eth_getTransactionReceipt", &[&quoted(hash)]);
-    let calls: Vec<_> = hashes.iter().map(call).collect();
     endpoint
-        .ask(Purpose::Receipts, &calls, Order::Free, until)
+        .ask(Purpose::Receipts, &calls(hashes), Order::Free, until)
         .await
+}
+
+fn calls(hashes: &[B256]) -> Vec<Call> {
+    let call = |hash: &B256| Call::new("eth_getTransactionReceipt", &[&quoted(hash)]);
+    hashes.iter().map(call).collect()
 }

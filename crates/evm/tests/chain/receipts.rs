@@ -5,7 +5,6 @@ use fencepost_evm::{Chains, Meters};
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use std::slice::from_ref;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::script::{Node, Said, Wire, block_hash, chain, chains, config, height, settle, states};
@@ -184,23 +183,23 @@ async fn receipts_for_which_there_is_no_time_are_left_and_the_others_kept() {
 async fn what_was_given_before_the_endpoint_fell_silent_is_kept() {
     let node = node();
     let chains = chains(from_ref(&node));
-    chains.tip(chain()).await.unwrap();
     node.says("eth_getBlockReceipts", Err((-32601, "no such method")));
+    let ask = async |hashes: &[B256]| {
+        chains
+            .receipts_in(chain(), Source(0), block(7), hashes)
+            .await
+    };
+    ask(&hashes(20)).await.unwrap();
     let many: Vec<B256> = hashes(200).into_iter().cycle().take(2_000).collect();
-    let asked = AtomicUsize::new(0);
-    let silent = node.clone();
-    node.on("eth_getTransactionReceipt", move |params| {
-        if asked.fetch_add(1, Ordering::SeqCst) == 400 {
-            silent.wire(Wire::Hangs);
-        }
-        Ok(receipt(self::asked(params), block(7), "0x1"))
-    });
-    let got = chains
-        .receipts_in(chain(), Source(0), block(7), &many)
-        .await
-        .unwrap();
-    assert!(got[..400].iter().all(Option::is_some));
-    assert!(got[800..].iter().all(Option::is_none));
+    // Of four requests that go out together the first is answered.
+    node.then(Wire::Hangs);
+    let got = ask(&many).await.unwrap();
+    let given: Vec<bool> = got.iter().map(Option::is_some).collect();
+    assert_eq!(given, [[true; 100].as_slice(), &[false; 1_900]].concat());
+    assert_eq!(states(&chains), ["ok"], "it may be slow, and not gone");
+    // Where there is nothing at all, it is gone.
+    assert!(ask(&many).await.is_err());
+    assert_ne!(states(&chains), ["ok"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -215,6 +214,7 @@ async fn a_slow_endpoint_is_left_where_there_is_another() {
         .receipts_in(chain(), source, block(7), &hashes(20))
         .await;
     assert!(got.is_err());
+    assert_eq!(states(&chains), ["ok", "ok"], "it is slow, not gone");
     assert_ne!(chains.tip(chain()).await.unwrap().source, source);
 }
 

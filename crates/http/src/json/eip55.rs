@@ -8,8 +8,8 @@ use serde::Serializer;
 
 /// What one spelling has.
 const LETTERS: usize = 42;
-/// Addresses are told apart by their last byte: two that share it take each other's place.
-const PLACES: usize = 256;
+/// A place for each last byte of an address: two that share it take each other's.
+const PLACES: usize = 1 << u8::BITS;
 
 type Letters = [u8; LETTERS];
 

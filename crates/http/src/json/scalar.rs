@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
-use fencepost_domain::{Address, B256, Bytes, U256, hex};
+use fencepost_domain::{Address, B256, Bytes, U256};
 use jiff::Timestamp;
 use serde::{Serialize, Serializer};
 use serde_json::value::{RawValue, to_raw_value};
@@ -50,11 +50,6 @@ fn decimal<S: Serializer>(amount: &U256, serializer: S) -> Result<S::Ok, S::Erro
     }
 }
 
-/// In one piece: written bit by bit, each bit would be searched for what must be escaped.
-fn digits<S: Serializer>(bytes: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&hex::encode_prefixed(bytes))
-}
-
 /// A schema and its name; of what clients give, that is all there is.
 macro_rules! schema {
     ($name:ident as $shown:literal, $schema:expr) => {
@@ -81,7 +76,7 @@ scalar!(
     Wei(U256) as "Amount" by decimal,
     text("An amount, in decimal digits", "^(0|[1-9][0-9]{0,77})$")
 );
-scalar!(Hex(Bytes) as "Bytes" by digits, text("Bytes", "^0x([0-9a-f]{2})*$"));
+scalar!(Hex(Bytes) as "Bytes" by shown, text("Bytes", "^0x([0-9a-f]{2})*$"));
 scalar!(
     Moment(Timestamp) as "Time" by shown,
     ObjectBuilder::new()
