@@ -43,15 +43,7 @@ fn svg(found: &Found) -> String {
         (part.ratio * (1.0 + part.noise.min(1.0))).max(target)
     });
     let most = reaches.fold(0.0, f64::max).max(f64::MIN_POSITIVE);
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
-         font-family=\"sans-serif\" font-size=\"12\">\n\
-         <rect width=\"{width}\" height=\"{height}\" fill=\"white\"/>\n\
-         <text x=\"12\" y=\"22\" font-size=\"15\" font-weight=\"bold\">{}</text>\n\
-         <text x=\"12\" y=\"40\" fill=\"#555\">{}</text>\n",
-        found.case.word(),
-        escaped(found.ratio_is)
-    );
+    let mut svg = page(width, height, found.case.word(), &escaped(found.ratio_is));
     let mut top = TOP;
     for part in &found.parts {
         svg += &row(part, top, most);
@@ -59,6 +51,17 @@ fn svg(found: &Found) -> String {
     }
     svg += "</svg>\n";
     svg
+}
+
+/// How a drawing begins: a white page with a title, and a line `about` it, which is SVG already.
+fn page(width: f64, height: f64, title: &str, about: &str) -> String {
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
+         font-family=\"sans-serif\" font-size=\"12\">\n\
+         <rect width=\"{width}\" height=\"{height}\" fill=\"white\"/>\n\
+         <text x=\"12\" y=\"22\" font-size=\"15\" font-weight=\"bold\">{title}</text>\n\
+         <text x=\"12\" y=\"40\" fill=\"#555\">{about}</text>\n"
+    )
 }
 
 fn row(part: &Part, top: f64, most: f64) -> String {

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::escaped;
+use super::{escaped, page};
 use crate::figures::{Moment, many};
 use crate::report::{Found, Part, number};
 
@@ -29,15 +29,12 @@ pub(super) fn svg(found: &Found) -> Option<String> {
         return None;
     }
     let (width, height) = (LEFT + LENGTH + RIGHT, TOP + PANEL * many(parts.len()));
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
-         font-family=\"sans-serif\" font-size=\"12\">\n\
-         <rect width=\"{width}\" height=\"{height}\" fill=\"white\"/>\n\
-         <text x=\"12\" y=\"22\" font-size=\"15\" font-weight=\"bold\">{} against time</text>\n\
-         <text x=\"12\" y=\"40\"><tspan fill=\"{RATE}\">what each slice reached</tspan> and \
-         <tspan fill=\"{LIMIT}\">what it is held against</tspan>, by seconds</text>\n",
-        found.case.word()
+    let title = format!("{} against time", found.case.word());
+    let about = format!(
+        "<tspan fill=\"{RATE}\">what each slice reached</tspan> and \
+         <tspan fill=\"{LIMIT}\">what it is held against</tspan>, by seconds"
     );
+    let mut svg = page(width, height, &title, &about);
     let mut top = TOP;
     for part in parts {
         svg += &panel(part, top);
