@@ -25,6 +25,9 @@ use template::Template;
 /// The generator's thread is the limit when it works for more of the time than this.
 const BUSY_MAX: f64 = 0.9;
 
+/// A closed loop runs for so long before its rate is taken: until then not every connection has a request under way.
+pub(crate) const LEAD: Duration = Duration::from_millis(100);
+
 /// What is posted, and how.
 #[derive(Debug, Clone)]
 pub(crate) struct Shape {
@@ -51,6 +54,8 @@ pub(crate) struct Slice {
     /// What one of those said.
     pub(crate) refusal: Option<String>,
     pub(crate) elapsed: Duration,
+    /// Of a closed loop, what was answered while every connection had a request under way, and for how long that was.
+    steady: (u64, Duration),
     /// How long the generator's thread was at work.
     pub(crate) busy: Duration,
     /// From the moment a request should have been sent until its answer.
@@ -60,6 +65,13 @@ pub(crate) struct Slice {
 }
 
 impl Slice {
+    /// Without what comes before all connections are at work, and without the last answers, for which nothing more is sent.
+    pub(crate) fn steady_rate(&self) -> f64 {
+        let (accepted, time) = self.steady;
+        crate::figures::per_second(accepted, time)
+    }
+
+    /// Of all of it.
     pub(crate) fn rate(&self) -> f64 {
         crate::figures::per_second(self.accepted, self.elapsed)
     }
@@ -81,6 +93,8 @@ impl Slice {
         self.refused += other.refused;
         self.refusal = self.refusal.take().or(other.refusal);
         self.elapsed += other.elapsed;
+        self.steady.0 += other.steady.0;
+        self.steady.1 += other.steady.1;
         self.busy += other.busy;
         self.latencies.extend(other.latencies);
         self.lags.extend(other.lags);
@@ -91,7 +105,7 @@ impl Slice {
 #[derive(Debug, Clone, Copy)]
 enum Pace {
     /// Each connection sends when it has its answer.
-    Closed { until: Instant },
+    Closed { from: Instant, until: Instant },
     /// So many a second, whether answers come or not.
     Open {
         began: Instant,
@@ -100,8 +114,17 @@ enum Pace {
     },
 }
 
+/// How fast.
+#[derive(Debug, Clone, Copy)]
+enum Rate {
+    /// As answers come, for so long before it is measured.
+    Closed(Duration),
+    /// So many a second.
+    Open(f64),
+}
+
 struct Order {
-    rate: Option<f64>,
+    rate: Rate,
     time: Duration,
     reply: oneshot::Sender<Result<Slice>>,
 }
@@ -125,15 +148,20 @@ impl Load {
 
     /// As fast as answers come.
     pub(crate) async fn closed(&self, time: Duration) -> Result<Slice> {
-        self.order(None, time).await
+        self.order(Rate::Closed(Duration::ZERO), time).await
+    }
+
+    /// The same, measured after a [`LEAD`].
+    pub(crate) async fn steady(&self, time: Duration) -> Result<Slice> {
+        self.order(Rate::Closed(LEAD), time).await
     }
 
     /// So many requests a second, by the clock.
     pub(crate) async fn open(&self, rate: f64, time: Duration) -> Result<Slice> {
-        self.order(Some(rate), time).await
+        self.order(Rate::Open(rate), time).await
     }
 
-    async fn order(&self, rate: Option<f64>, time: Duration) -> Result<Slice> {
+    async fn order(&self, rate: Rate, time: Duration) -> Result<Slice> {
         let (reply, answer) = oneshot::channel();
         let order = Order { rate, time, reply };
         let sent = self.orders.send(order).await;
@@ -186,13 +214,14 @@ async fn open(nodes: &[SocketAddr], shape: &Shape) -> Result<Vec<Client>> {
     Ok(clients)
 }
 
-async fn slice(clients: &mut Vec<Client>, rate: Option<f64>, time: Duration) -> Result<Slice> {
+async fn slice(clients: &mut Vec<Client>, rate: Rate, time: Duration) -> Result<Slice> {
     let (began, busy) = (Instant::now(), thread_cpu());
     let pace = match rate {
-        None => Pace::Closed {
-            until: began + time,
+        Rate::Closed(lead) => Pace::Closed {
+            from: began + lead,
+            until: began + lead + time,
         },
-        Some(rate) => Pace::Open {
+        Rate::Open(rate) => Pace::Open {
             began,
             rate,
             count: count(rate, time),
@@ -210,6 +239,7 @@ async fn slice(clients: &mut Vec<Client>, rate: Option<f64>, time: Duration) -> 
         clients.push(client);
     }
     slice.elapsed = began.elapsed();
+    slice.steady.1 = time;
     slice.busy = thread_cpu().saturating_sub(busy);
     Ok(slice)
 }
@@ -223,9 +253,15 @@ fn count(rate: f64, time: Duration) -> u64 {
 async fn work(mut client: Client, pace: Pace, next: Arc<AtomicU64>) -> Result<(Client, Tally)> {
     let mut tally = Tally::default();
     match pace {
-        Pace::Closed { until } => {
-            while Instant::now() < until {
+        Pace::Closed { from, until } => {
+            let mut now = Instant::now();
+            while now < until {
+                let before = tally.accepted;
                 client.post(&mut tally).await?;
+                now = Instant::now();
+                if from <= now && now < until {
+                    tally.steady += tally.accepted - before;
+                }
             }
         }
         Pace::Open { began, rate, count } => {

@@ -213,9 +213,9 @@ async fn measure(world: &World<'_>, variant: Variant) -> Result<Part> {
     for _ in 0..plan.slices {
         let limit = plain.inserts(BATCH, plan.slice()).await?;
         gauge.begin().await?;
-        let slice = load.closed(plan.slice()).await?;
+        let slice = load.steady(plan.slice()).await?;
         gauge.end(slice.accepted).await?;
-        course.push(slice.rate(), limit);
+        course.push(slice.steady_rate(), limit);
         total.add(slice);
     }
     let costs = gauge.costs();

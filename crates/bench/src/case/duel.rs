@@ -30,11 +30,11 @@ impl Duel {
             totals,
         };
         for _ in 0..plan.slices {
-            let usual = base.closed(plan.slice()).await?;
+            let usual = base.steady(plan.slice()).await?;
             gauge.begin().await?;
-            let slice = rival.closed(plan.slice()).await?;
+            let slice = rival.steady(plan.slice()).await?;
             gauge.end(slice.accepted).await?;
-            duel.course.push(slice.rate(), usual.rate());
+            duel.course.push(slice.steady_rate(), usual.steady_rate());
             duel.totals[0].add(usual);
             duel.totals[1].add(slice);
         }

@@ -32,8 +32,8 @@ pub(super) async fn run(world: &World<'_>) -> Result<Found> {
     let nodes = world.nodes(&database, SIGNERS).await?;
     let load = Load::start(addresses_of(&nodes), shape(SIGNERS, 1, 0, DATA_BYTES)).await?;
     let mut all = load.closed(plan.warm_up()).await?;
-    let fastest = load.closed(plan.time).await?;
-    let rate_max = fastest.rate();
+    let fastest = load.steady(plan.time).await?;
+    let rate_max = fastest.steady_rate();
     all.add(fastest);
     let mut commits = Vec::new();
     for _ in 0..plan.slices {

@@ -19,7 +19,9 @@ const REFUSAL_MAX: usize = 300;
 /// What one connection did.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    accepted: u64,
+    pub(super) accepted: u64,
+    /// … of which so many while every connection was at work.
+    pub(super) steady: u64,
     fresh: u64,
     refused: u64,
     /// What the last refusal said.
@@ -33,6 +35,7 @@ impl Tally {
     pub(super) fn slice(self) -> Slice {
         Slice {
             accepted: self.accepted,
+            steady: (self.steady, Duration::ZERO),
             fresh: self.fresh,
             refused: self.refused,
             refusal: self.refusal,
@@ -145,8 +148,7 @@ impl Client {
 
 /// How often a text is in an answer.
 fn count(body: &[u8], text: &[u8]) -> u64 {
-    let found = body.windows(text.len()).filter(|part| *part == text);
-    found.fold(0, |sum, _| sum + 1)
+    memchr::memmem::find_iter(body, text).fold(0, |sum, _| sum + 1)
 }
 
 #[cfg(test)]
