@@ -2,6 +2,7 @@
 //! `0x10` and `16` become the same bytes; a field that is absent and one that is given do not.
 
 use std::slice::from_ref;
+use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_rlp::{
@@ -9,7 +10,7 @@ use alloy_rlp::{
 };
 
 use crate::ids::Corrupt;
-use crate::request::{Access, Fees, Payload};
+use crate::request::{Access, Fees, Fields, Payload};
 
 /// Changed only together with a migration: stored hashes are compared for ever.
 const FORMAT: u8 = 1;
@@ -58,7 +59,8 @@ impl<T: Encodable> Encodable for Field<'_, T> {
 
 impl Payload {
     fn spelling(&self) -> Spelling<'_> {
-        let (price, cap, tip): (&[u128], &[u128], &[u128]) = match &self.fees {
+        let fields = &*self.0;
+        let (price, cap, tip): (&[u128], &[u128], &[u128]) = match &fields.fees {
             Fees::Ours => (&[], &[], &[]),
             Fees::Legacy { gas_price } => (from_ref(gas_price), &[], &[]),
             Fees::Dynamic {
@@ -68,14 +70,14 @@ impl Payload {
         };
         Spelling {
             format: FORMAT,
-            to: Field(self.to.as_slice()),
-            value: Field(self.value.as_slice()),
-            data: Field(self.data.as_slice()),
-            gas: Field(self.gas.as_slice()),
+            to: Field(fields.to.as_slice()),
+            value: Field(fields.value.as_slice()),
+            data: Field(fields.data.as_slice()),
+            gas: Field(fields.gas.as_slice()),
             gas_price: Field(price),
             max_fee: Field(cap),
             max_priority_fee: Field(tip),
-            access: Field(self.access.as_slice()),
+            access: Field(fields.access.as_slice()),
         }
     }
 
@@ -127,14 +129,14 @@ impl Payload {
             },
             (Some(_), _, _) => return Err(corrupt),
         };
-        Ok(Self {
+        Ok(Self(Arc::new(Fields {
             to: at_most_one(spelled.to)?,
             value: at_most_one(spelled.value)?,
             data: at_most_one(spelled.data)?,
             gas: at_most_one(spelled.gas)?,
             fees,
             access: at_most_one(spelled.access)?,
-        })
+        })))
     }
 }
 
@@ -176,7 +178,7 @@ mod tests {
 
     /// The list as it is read, written with copies of all fields.
     fn of_copies(payload: &Payload) -> Vec<u8> {
-        let (price, cap, tip) = match payload.fees {
+        let (price, cap, tip) = match payload.0.fees {
             Fees::Ours => (None, None, None),
             Fees::Legacy { gas_price } => (Some(gas_price), None, None),
             Fees::Dynamic {
@@ -187,14 +189,14 @@ mod tests {
         let mut bytes = Vec::new();
         Spelled {
             format: FORMAT,
-            to: payload.to.into_iter().collect(),
-            value: payload.value.into_iter().collect(),
-            data: payload.data.clone().into_iter().collect(),
-            gas: payload.gas.into_iter().collect(),
+            to: payload.0.to.into_iter().collect(),
+            value: payload.0.value.into_iter().collect(),
+            data: payload.0.data.clone().into_iter().collect(),
+            gas: payload.0.gas.into_iter().collect(),
             gas_price: price.into_iter().collect(),
             max_fee: cap.into_iter().collect(),
             max_priority_fee: tip.into_iter().collect(),
-            access: payload.access.clone().into_iter().collect(),
+            access: payload.0.access.clone().into_iter().collect(),
         }
         .encode(&mut bytes);
         bytes

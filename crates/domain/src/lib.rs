@@ -22,4 +22,4 @@ pub mod event;
 pub mod finality;
 pub mod flat;
 
-pub use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+pub use alloy_primitives::{Address, B256, Bytes, U256, hex, keccak256};

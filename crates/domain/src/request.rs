@@ -114,9 +114,14 @@ pub enum Fault {
     },
 }
 
-/// What is to be executed. Only [`Payload::parse`] makes one of client input.
+/// What is to be executed. Only [`Payload::parse`] makes one of client input. Copies share it: a request has many on
+/// its way.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Payload {
+pub struct Payload(pub(crate) Arc<Fields>);
+
+/// What a client gave.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Fields {
     pub(crate) to: Option<Address>,
     pub(crate) value: Option<U256>,
     pub(crate) data: Option<Bytes>,
@@ -128,63 +133,63 @@ pub struct Payload {
 impl Payload {
     /// Nothing, sent to this account: what uses a nonce up and does no more.
     #[must_use]
-    pub const fn nothing(to: Address) -> Self {
-        Self {
+    pub fn nothing(to: Address) -> Self {
+        Self(Arc::new(Fields {
             to: Some(to),
             value: None,
             data: None,
             gas: None,
             fees: Fees::Ours,
             access: None,
-        }
+        }))
     }
 
     /// The receiver; `None` creates a contract.
     #[must_use]
-    pub const fn to(&self) -> Option<Address> {
-        self.to
+    pub fn to(&self) -> Option<Address> {
+        self.0.to
     }
 
     /// The wei to send, if the client said.
     #[must_use]
-    pub const fn value(&self) -> Option<U256> {
-        self.value
+    pub fn value(&self) -> Option<U256> {
+        self.0.value
     }
 
     /// Call data or init code, if the client gave any.
     #[must_use]
-    pub const fn given_data(&self) -> Option<&Bytes> {
-        self.data.as_ref()
+    pub fn given_data(&self) -> Option<&Bytes> {
+        self.0.data.as_ref()
     }
 
     /// Call data or init code; empty when none was given.
     #[must_use]
     pub fn data(&self) -> &[u8] {
-        self.data.as_ref().map_or(&[], |data| data.as_ref())
+        self.0.data.as_ref().map_or(&[], |data| data.as_ref())
     }
 
     /// The gas limit, if the client said.
     #[must_use]
-    pub const fn gas(&self) -> Option<u64> {
-        self.gas
+    pub fn gas(&self) -> Option<u64> {
+        self.0.gas
     }
 
     /// What the client said about fees.
     #[must_use]
-    pub const fn fees(&self) -> Fees {
-        self.fees
+    pub fn fees(&self) -> Fees {
+        self.0.fees
     }
 
     /// The access list, if the client gave one.
     #[must_use]
     pub fn given_access(&self) -> Option<&[Access]> {
-        self.access.as_deref()
+        self.0.access.as_deref()
     }
 
     /// The access list; empty when none was given.
     #[must_use]
     pub fn access(&self) -> &[Access] {
-        self.access.as_deref().unwrap_or_default()
+        self.0.access.as_deref().unwrap_or_default()
     }
 }
 

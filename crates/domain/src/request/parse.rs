@@ -1,7 +1,9 @@
 //! A client's words to a payload: every field is read, every rule that a node checks unseen is
 //! checked, and everything that is wrong is told at once.
 
-use super::{Access, Ceilings, Draft, Fault, Fees, Invalid, Payload};
+use std::sync::Arc;
+
+use super::{Access, Ceilings, Draft, Fault, Fees, Fields, Invalid, Payload};
 use crate::amount::{self, Unreadable};
 use crate::gas;
 
@@ -12,14 +14,14 @@ impl Payload {
         ceilings: Ceilings,
     ) -> Result<Self, Vec<Invalid>> {
         let mut wrong = Wrong::default();
-        let payload = Self {
+        let payload = Self(Arc::new(Fields {
             to: wrong.read("to", text(&draft.to), amount::address),
             value: wrong.read("value", text(&draft.value), amount::number),
             data: wrong.read("data", text(&draft.data), amount::bytes),
             gas: wrong.read("gas", text(&draft.gas), amount::gas),
             fees: read_fees(draft, ceilings, &mut wrong),
             access: wrong.read("accessList", draft.access_list.as_deref(), read_access),
-        };
+        }));
         // Rules over several fields would only repeat that one of them is unreadable.
         if wrong.0.is_empty() {
             payload.check_size(&mut wrong);
@@ -43,7 +45,7 @@ impl Payload {
                 },
             );
         }
-        if self.to.is_none() {
+        if self.0.to.is_none() {
             let code = self.data().len();
             if code == 0 {
                 wrong.add("to", Fault::NoReceiver);
@@ -55,8 +57,8 @@ impl Payload {
     }
 
     fn check_gas(&self, wrong: &mut Wrong) {
-        let least = gas::least(self.to.is_none(), self.data(), self.access());
-        let Some(gas) = self.gas else {
+        let least = gas::least(self.0.to.is_none(), self.data(), self.access());
+        let Some(gas) = self.0.gas else {
             // No gas limit can help when the bytes alone cost more than the cap.
             if least > gas::GAS_MAX {
                 wrong.add("data", Fault::GasAbove(gas::GAS_MAX));

@@ -50,6 +50,11 @@ fn decimal<S: Serializer>(amount: &U256, serializer: S) -> Result<S::Ok, S::Erro
     }
 }
 
+/// At once, and not by the machinery of formats, which takes a text in pieces.
+fn hex<S: Serializer>(bytes: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&fencepost_domain::hex::encode_prefixed(bytes))
+}
+
 /// A schema and its name; of what clients give, that is all there is.
 macro_rules! schema {
     ($name:ident as $shown:literal, $schema:expr) => {
@@ -76,7 +81,7 @@ scalar!(
     Wei(U256) as "Amount" by decimal,
     text("An amount, in decimal digits", "^(0|[1-9][0-9]{0,77})$")
 );
-scalar!(Hex(Bytes) as "Bytes" by shown, text("Bytes", "^0x([0-9a-f]{2})*$"));
+scalar!(Hex(Bytes) as "Bytes" by hex, text("Bytes", "^0x([0-9a-f]{2})*$"));
 scalar!(
     Moment(Timestamp) as "Time" by shown,
     ObjectBuilder::new()

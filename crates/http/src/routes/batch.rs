@@ -58,6 +58,9 @@ pub(crate) enum BatchResult {
     },
 }
 
+/// What a request came to.
+type Settled = Result<(NewTx, Verdict), Problem>;
+
 /// Have many transactions sent
 ///
 /// Up to 1,000 requests. Each is stored or refused by itself; those of one signer get their nonces in
@@ -86,33 +89,34 @@ pub(super) async fn batch(
     let requests = split(body::text(&bytes)?)?;
     let more = requests.len().saturating_sub(1);
     served.rates.take_more(caller.rate, more)?;
-    let mut results: Vec<Result<(NewTx, Verdict), Problem>> = Vec::with_capacity(requests.len());
+    // Each is filled in once it is known what becomes of it.
+    let mut results: Vec<Option<Settled>> = Vec::with_capacity(requests.len());
     let (mut due, mut places) = (Vec::new(), Vec::new());
     for request in requests {
-        results.push(Err(match take(&served, &caller, request) {
-            Err(problem) => problem,
+        results.push(match take(&served, &caller, request) {
+            Err(problem) => Some(Err(problem)),
             Ok(taken) => {
                 places.push(results.len());
                 due.push(taken);
-                // Replaced below by what becomes of it.
-                Problem::new(Code::InternalError)
+                None
             }
-        }));
+        });
     }
     let looked = deadline::bounded(&served, intake::preflights(&served, &due)).await?;
-    let mut good = Vec::new();
+    let mut good = Vec::with_capacity(due.len());
     for ((place, taken), looked) in places.into_iter().zip(due).zip(looked) {
         match looked {
             Ok(()) => good.push((place, taken)),
-            Err(problem) => results[place] = Err(problem),
+            Err(problem) => results[place] = Some(Err(problem)),
         }
     }
     let (places, due): (Vec<usize>, Vec<Taken>) = good.into_iter().unzip();
     for (place, settled) in places.into_iter().zip(intake::accept(&served, due).await) {
-        results[place] = Ok(settled);
+        results[place] = Some(Ok(settled));
     }
     let results: Vec<BatchResult> = results
         .into_iter()
+        .map(|each| each.unwrap_or_else(|| Err(Problem::new(Code::InternalError))))
         .map(|each| result(each, &served))
         .collect();
     let room = results.len() * json::ROOM;
@@ -148,7 +152,7 @@ fn take(served: &Served, caller: &Caller, request: &RawValue) -> Result<Taken, P
     intake::take(served, caller, text, None)
 }
 
-fn result(settled: Result<(NewTx, Verdict), Problem>, served: &Served) -> BatchResult {
+fn result(settled: Settled, served: &Served) -> BatchResult {
     let told = settled.and_then(|(tx, verdict)| verdict::told(verdict, &tx));
     match told {
         Ok((status, record)) => BatchResult::Stored {
