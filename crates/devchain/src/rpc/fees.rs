@@ -65,7 +65,7 @@ impl Devchain {
 
     pub(super) fn fee_history(&self, seen: &Seen<'_>, params: &Params) -> Answered {
         let count = params.number(0)?.unwrap_or(1).clamp(1, HISTORY_MAX);
-        let newest = match params.block(1)? {
+        let newest = match params.height(1)? {
             Which::Block(at) => seen.block(at).ok_or(Unknown::Block)?,
             Which::Pending => seen.head(),
         };

@@ -8,6 +8,9 @@ use serde_json::value::RawValue;
 use super::error::RpcError;
 use crate::chain::At;
 
+/// How long a hash is when it is written: geth tells it from a number by that.
+const HASH_TEXT: usize = 66;
+
 /// A block, or what comes after the newest one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
@@ -95,18 +98,26 @@ impl Params {
         }
     }
 
-    /// A block by tag, number, or the object of EIP-1898; the newest one if it is left out.
+    /// A block by tag or number; the newest one if it is left out.
+    pub(crate) fn height(&self, position: usize) -> Read<Which> {
+        if self.given(position).is_none() {
+            return Ok(Which::Block(At::Latest));
+        }
+        which(self.text(position)?).map_err(|why| RpcError::argument(position, why))
+    }
+
+    /// A block by tag, number, hash, or the object of EIP-1898; the newest one if it is left out.
     pub(crate) fn block(&self, position: usize) -> Read<Which> {
         let Some(value) = self.given(position) else {
             return Ok(Which::Block(At::Latest));
         };
         let field = |name| value.get(name).and_then(Value::as_str);
+        let hashed = |text| fixed(text).map(|hash| Which::Block(At::Hash(B256::new(hash))));
         let found = match value.as_str() {
+            Some(text) if text.len() == HASH_TEXT => hashed(text),
             Some(text) => which(text),
             None => match (field("blockHash"), field("blockNumber")) {
-                (Some(hash), None) => {
-                    fixed(hash).map(|hash| Which::Block(At::Hash(B256::new(hash))))
-                }
+                (Some(hash), None) => hashed(hash),
                 (None, Some(number)) => which(number),
                 (Some(_), Some(_)) | (None, None) => Err("invalid block number or hash"),
             },

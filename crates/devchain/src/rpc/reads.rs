@@ -68,7 +68,7 @@ impl Devchain {
         let is_full = params.flag(1)?;
         // Without a block the newest would be meant, which geth does not.
         params.text(0)?;
-        match params.block(0)? {
+        match params.height(0)? {
             Which::Pending => {
                 let block = self.pending(endpoint)?;
                 Ok(json(&BlockJson::new(&block, is_full)))

@@ -2,10 +2,10 @@
 
 use alloy_consensus::Transaction as _;
 use alloy_consensus::transaction::TxHashRef;
-use alloy_primitives::{TxKind, U256};
+use alloy_primitives::{B256, TxKind, U256};
 use alloy_rpc_types_eth::{Block, FeeHistory, Transaction, TransactionReceipt};
 use fencepost_devchain::Devchain;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::world::*;
 
@@ -75,6 +75,33 @@ fn transactions_are_read_back_to_their_bytes() {
         (told.block_hash, told.inner.kind()),
         (None, TxKind::Call(TO))
     );
+}
+
+#[test]
+fn a_block_is_named_by_its_hash_where_geth_takes_one() {
+    let mut chain = one_of_each();
+    let head = chain.head().clone();
+    let (hash, address) = (json!(head.hash), json!(key(0).address()));
+    for (method, params) in [
+        ("eth_getBlockReceipts", [hash.clone()].to_vec()),
+        ("eth_getBalance", vec![address.clone(), hash.clone()]),
+        ("eth_getTransactionCount", vec![address, hash.clone()]),
+    ] {
+        let mut newest = params.clone();
+        *newest.last_mut().unwrap() = json!("latest");
+        let by_hash = ask(&mut chain, MAIN, method, json!(params));
+        assert_eq!(by_hash, ask(&mut chain, MAIN, method, json!(newest)));
+    }
+    let unknown = json!([B256::repeat_byte(7)]);
+    let told = ask(&mut chain, MAIN, "eth_getBlockReceipts", unknown);
+    assert_eq!(told, Value::Null);
+    let refused = fail(
+        &mut chain,
+        MAIN,
+        "eth_getBlockByNumber",
+        json!([hash, false]),
+    );
+    assert_eq!(refused["code"], -32602, "{refused}");
 }
 
 #[test]
