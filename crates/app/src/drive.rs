@@ -160,13 +160,17 @@ async fn tidy(node: Arc<Node>) {
 
 async fn look(node: Arc<Node>) {
     let mut adopter = Adopter::new(node);
+    let mut before = Duration::ZERO;
     loop {
         let began = Instant::now();
         if let Err(error) = adopter.pass().await {
             tracing::warn!(error = %Causes(&error), "looking for orphaned lanes failed");
         }
-        // Its cost grows with the lanes that have work; it may take a tenth of a connection's time.
-        sleep(LOOK_EVERY.max(began.elapsed() * 10)).await;
+        // Its cost grows with the lanes that have work; it may take a tenth of a connection's time. A disk that stood
+        // still for once is no cost: a failover would wait ten times as long.
+        let took = began.elapsed();
+        sleep(LOOK_EVERY.max(took.min(before) * 10)).await;
+        before = took;
     }
 }
 
