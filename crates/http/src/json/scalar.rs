@@ -1,6 +1,7 @@
 //! The smallest things: addresses, hashes, amounts, bytes, times, and JSON of others.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::fmt::Display;
 
 use fencepost_domain::{Address, B256, Bytes, U256};
@@ -55,6 +56,22 @@ fn hex<S: Serializer>(bytes: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&fencepost_domain::hex::encode_prefixed(bytes))
 }
 
+thread_local! {
+    /// The last time that was spelled here.
+    static SPELLED: RefCell<Option<(Timestamp, String)>> = const { RefCell::new(None) };
+}
+
+/// What one statement has stored is of one time, and so are both times of a new transaction: it is spelled once.
+fn moment<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    SPELLED.with_borrow_mut(|spelled| match spelled {
+        Some((known, text)) if known == at => serializer.serialize_str(text),
+        Some(_) | None => {
+            let (_, text) = spelled.insert((*at, at.to_string()));
+            serializer.serialize_str(text)
+        }
+    })
+}
+
 /// A schema and its name; of what clients give, that is all there is.
 macro_rules! schema {
     ($name:ident as $shown:literal, $schema:expr) => {
@@ -83,7 +100,7 @@ scalar!(
 );
 scalar!(Hex(Bytes) as "Bytes" by hex, text("Bytes", "^0x([0-9a-f]{2})*$"));
 scalar!(
-    Moment(Timestamp) as "Time" by shown,
+    Moment(Timestamp) as "Time" by moment,
     ObjectBuilder::new()
         .schema_type(Type::String)
         .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)))
@@ -151,4 +168,29 @@ pub(crate) fn object() -> Object {
         .schema_type(SchemaType::from_iter([Type::Object, Type::Null]))
         .description(Some("An object of the caller's own, up to 16 KiB"))
         .build()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_keep_their_own_spelling() {
+        let times = [0, 1_700_000_000, -1].map(|second| Timestamp::new(second, 250_000_000));
+        for time in times.iter().chain(&times).flatten() {
+            // Once when it is new, once when it is remembered.
+            for _ in 0..2 {
+                let written = serde_json::to_string(&Moment(*time)).unwrap();
+                assert_eq!(written, format!("\"{time}\""));
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_are_written_as_hex_with_its_prefix() {
+        for (bytes, text) in [(&[][..], "\"0x\""), (&[0, 0xab, 0xff], "\"0x00abff\"")] {
+            let hex = Hex(Bytes::copy_from_slice(bytes));
+            assert_eq!(serde_json::to_string(&hex).unwrap(), text);
+        }
+    }
 }
