@@ -8,7 +8,7 @@ use fencepost_testkit::postgres::connect;
 
 use super::duel::Duel;
 use super::{Case, Plan, World, addresses};
-use crate::figures::Course;
+use crate::figures::{Course, mean, share};
 use crate::load::{Load, Shape, Slice};
 use crate::meters::{Gauge, rows_written};
 use crate::node::Node;
@@ -210,8 +210,14 @@ async fn measure(world: &World<'_>, variant: Variant) -> Result<Part> {
     let mut all = load.closed(plan.warm_up()).await?;
     let mut gauge = Gauge::new(Some(world.postgres), nodes.iter().collect()).await?;
     let (mut course, mut total) = (Course::begin(), Slice::default());
+    // Beside L, the same in batches as large as the calls': our statements take the rows of several calls.
+    let is_compared = variant.batch > 1 && variant.target.is_some();
+    let mut as_large = Vec::new();
     for _ in 0..plan.slices {
         let limit = plain.inserts(BATCH, plan.slice()).await?;
+        if is_compared {
+            as_large.push(plain.inserts(variant.batch, plan.slice()).await?);
+        }
         gauge.begin().await?;
         let slice = load.steady(plan.slice()).await?;
         gauge.end(slice.accepted).await?;
@@ -232,6 +238,13 @@ async fn measure(world: &World<'_>, variant: Variant) -> Result<Part> {
         .fact("generatorBusy", busy)
         .fact("refused", refused);
     part.target = variant.target;
+    if is_compared {
+        let limit = mean(&as_large);
+        let ratio = share(part.rate, limit);
+        part = part
+            .fact("limitAtThisBatch", limit)
+            .fact("ratioAtThisBatch", ratio);
+    }
     if is_limit {
         part = part.fact(GENERATOR, true);
     }
