@@ -12,6 +12,9 @@ use crate::settings::ChainSettings;
 /// Above so many lanes, those that nobody uses are given up instead of renewed: one statement
 /// renews them all, and must stay small.
 const LEDGER_MAX: usize = 2_000;
+/// How many leases are renewed by one statement. More, and whoever writes to one of these lanes waits for all of them:
+/// with five thousand it was a second and a half.
+const TOGETHER: usize = 256;
 /// How long a lane is unused before it may be given up.
 const UNUSED_FOR: Duration = Duration::from_secs(60);
 /// How many are looked at in one pass.
@@ -20,7 +23,7 @@ const GIVEN_UP_MAX: usize = 200;
 impl Node {
     /// Renews all leases. What is not renewed runs out by itself, here first.
     pub async fn renew(&self) {
-        for held in self.leases.all().chunks(WRITE_LIMIT_MAX) {
+        for held in self.leases.all().chunks(TOGETHER) {
             let sent = self.leases.sending();
             match self.store.renew(&self.holder, held).await {
                 Ok(answers) => {
