@@ -19,6 +19,8 @@ use crate::settings::Retention;
 /// How often lanes without a leader and lanes with a queue are looked for. Longer delays failover,
 /// shorter asks the store for nothing most of the time.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// The longest until the next look, however much they cost. Longer, and a failover waits for it.
+const LOOK_REST_MAX: Duration = Duration::from_secs(1);
 /// How often the feed is looked at while readers wait.
 const FEED_EVERY: Duration = Duration::from_millis(100);
 /// How often the gauges about all lanes are taken.
@@ -163,15 +165,27 @@ async fn look(node: Arc<Node>) {
     let mut before = Duration::ZERO;
     loop {
         let began = Instant::now();
-        if let Err(error) = adopter.pass().await {
-            tracing::warn!(error = %Causes(&error), "looking for orphaned lanes failed");
-        }
-        // Its cost grows with the lanes that have work; it may take a tenth of a connection's time. A disk that stood
-        // still for once is no cost: a failover would wait ten times as long.
+        let looked = adopter.pass().await;
         let took = began.elapsed();
-        sleep(LOOK_EVERY.max(took.min(before) * 10)).await;
-        before = took;
+        match looked {
+            Ok(()) => {
+                sleep(rest(took, before)).await;
+                before = took;
+            }
+            // A look that waited for a store that is away says nothing about its cost.
+            Err(error) => {
+                tracing::warn!(error = %Causes(&error), "looking for orphaned lanes failed");
+                sleep(LOOK_EVERY).await;
+            }
+        }
     }
+}
+
+/// How long to wait after a look that took so long, and the one before it. Their cost grows with the lanes that have
+/// work: they may take a tenth of a connection's time. One that was held up once, by a disk or by whoever held a lane's
+/// row, is none: a failover would wait ten times as long.
+fn rest(took: Duration, before: Duration) -> Duration {
+    (took.min(before) * 10).clamp(LOOK_EVERY, LOOK_REST_MAX)
 }
 
 async fn tell(node: Arc<Node>) {
@@ -267,6 +281,27 @@ impl Node {
             let signer = lane.signer.to_string();
             // Rounded to what a gauge holds: it is for alerts, not for accounts.
             self.meters.balance(name, signer, wei.into());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_rest_by_what_they_cost_and_not_by_what_held_one_up() {
+        let ms = Duration::from_millis;
+        for (took, before, expected) in [
+            (1, 0, 100),
+            (1, 1, 100),
+            (30, 30, 300),
+            (30, 40, 300),
+            (3_000, 5, 100),
+            (5, 3_000, 100),
+            (3_000, 3_000, 1_000),
+        ] {
+            assert_eq!(rest(ms(took), ms(before)), ms(expected), "{took} {before}");
         }
     }
 }
