@@ -226,6 +226,7 @@ impl Follower {
         branch: &[BlockBody],
     ) -> Result<Vec<(Whose, Receipt)>, ChainUnavailable> {
         let first = branch.first().map(|body| body.block.number);
+        self.board.keep_unseen(&mut self.owed);
         let mut asked: BTreeMap<Height, (Block, Vec<(B256, Whose)>)> = BTreeMap::new();
         let owed = self.owed.iter().filter(|(block, ..)| {
             let standing = self.window.at(block.number) == Some(block.hash);

@@ -216,8 +216,9 @@ async fn whole_block(
         Err(fault @ Fault::Node { .. }) if !fault.is_limit() => return Ok(None),
         Err(fault) => return Err(fault),
     };
+    // It does not have the block by this name. It may have the receipts, and is asked for them one by one.
     if value::is_null(&raw) {
-        return Ok(Some(vec![None; hashes.len()]));
+        return Ok(None);
     }
     let strange = Fault::Garbled("no list of receipts");
     let list: Vec<&RawValue> = value::thing(&raw).ok_or(strange)?;

@@ -104,6 +104,39 @@ async fn a_receipt_of_another_block_is_none() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_block_that_an_endpoint_does_not_know_by_its_hash_is_read_one_by_one() {
+    let node = node();
+    let chains = chains(from_ref(&node));
+    node.says("eth_getBlockReceipts", Ok(Value::Null));
+    let got = chains
+        .receipts_in(chain(), Source(0), block(7), &hashes(9))
+        .await
+        .unwrap();
+    let got: Vec<_> = got.into_iter().map(|got| got.unwrap().hash).collect();
+    assert_eq!(got, hashes(9));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_a_list_only_what_is_ours_and_of_the_block_is_taken() {
+    let node = node();
+    let chains = chains(from_ref(&node));
+    let list = [
+        receipt(hash(99), block(7), "0x1"),
+        receipt(hashes(9)[3], block(7), "0x1"),
+        receipt(hashes(9)[4], block(8), "0x1"),
+    ];
+    node.says("eth_getBlockReceipts", Ok(list.into_iter().collect()));
+    let got = chains
+        .receipts_in(chain(), Source(0), block(7), &hashes(9))
+        .await
+        .unwrap();
+    let found: Vec<bool> = got.iter().map(Option::is_some).collect();
+    let mut expected = [false; 9];
+    expected[3] = true;
+    assert_eq!(found, expected);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_receipt_is_kept_as_the_node_gave_it() {
     let node = node();
     let chains = chains(from_ref(&node));

@@ -136,6 +136,17 @@ impl Board {
             .collect()
     }
 
+    /// Keeps those that somebody still waits for: whose transaction has not ended, and was not seen in that block on
+    /// another way.
+    pub(crate) fn keep_unseen(&self, owed: &mut Vec<(Block, B256, Whose)>) {
+        let notes = self.notes();
+        owed.retain(|(block, hash, whose)| {
+            let hits = notes.hits.get(&block.number);
+            let seen = hits.and_then(|hits| hits.get(&whose.tx));
+            notes.watched.get(hash) == Some(whose) && seen.is_none_or(|hit| hit.block != *block)
+        });
+    }
+
     /// All hits from this height on.
     pub(crate) fn hits_from(&self, height: Height) -> Vec<Hit> {
         let notes = self.notes();
@@ -206,5 +217,50 @@ impl Board {
         let mut lanes: Vec<LaneId> = self.notes().missed.drain().collect();
         lanes.sort_unstable();
         lanes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(number: u64, hash: u8) -> Block {
+        Block {
+            number: Height::new(number).unwrap(),
+            hash: B256::repeat_byte(hash),
+        }
+    }
+
+    fn whose(nonce: u64) -> Whose {
+        Whose {
+            lane: LaneId(1),
+            nonce: Nonce::new(nonce).unwrap(),
+            tx: TxId(uuid::Uuid::from_u128(nonce.into())),
+        }
+    }
+
+    #[test]
+    fn a_receipt_is_owed_while_it_was_not_seen_and_somebody_waits() {
+        let board = Board::default();
+        let hash = |nonce: u8| B256::repeat_byte(nonce);
+        for nonce in 1..=4 {
+            board.watch(hash(nonce), whose(nonce.into()));
+        }
+        let hit = |nonce, block| Hit {
+            block,
+            whose: whose(nonce),
+            told: false,
+        };
+        let at = block(7, 0xaa);
+        // The first waits, the second was seen there, the third in a block that is gone, the fourth has ended.
+        board.put(hit(2, at));
+        board.put(hit(3, block(7, 0xbb)));
+        board.unwatch([hash(4)]);
+        let mut owed: Vec<_> = (1..=4_u8)
+            .map(|nonce| (at, hash(nonce), whose(nonce.into())))
+            .collect();
+        board.keep_unseen(&mut owed);
+        let left: Vec<B256> = owed.iter().map(|(_, hash, _)| *hash).collect();
+        assert_eq!(left, [hash(1), hash(3)]);
     }
 }
