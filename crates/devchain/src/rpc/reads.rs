@@ -151,14 +151,20 @@ fn tx_count_of_block(method: &str, seen: &Seen<'_>, params: &Params) -> Answered
     let block = if method == "eth_getBlockTransactionCountByHash" {
         seen.block_anywhere(&params.hash(0)?)
     } else {
-        seen.block(settled(params.block(0)?))
+        seen.block(settled(params.height(0)?))
     };
     let count = block.map(|block| json(&Quantity(block.txs.len())));
     Ok(count.unwrap_or_else(|| "null".to_owned()))
 }
 
 fn block_receipts(seen: &Seen<'_>, params: &Params) -> Answered {
-    let Some(block) = seen.block(settled(params.block(0)?)) else {
+    let at = settled(params.block(0)?);
+    let block = if let At::Hash(hash) = at {
+        seen.block_anywhere(&hash)
+    } else {
+        seen.block(at)
+    };
+    let Some(block) = block else {
         return Ok("null".to_owned());
     };
     let receipts = (0..block.txs.len()).map(|position| ReceiptJson::new(block, position));
