@@ -18,6 +18,7 @@ mod case;
 mod report;
 mod plot;
 mod screen;
+mod window;
 
 use std::time::Instant;
 

@@ -15,18 +15,16 @@ use anyhow::{Context, Result};
 use tokio::runtime::Builder;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use crate::process::thread_cpu;
+use crate::window::{LEAD, Window};
 use alarm::Alarm;
 use client::{Client, Tally};
 use template::Template;
 
 /// The generator's thread is the limit when it works for more of the time than this.
 const BUSY_MAX: f64 = 0.9;
-
-/// A closed loop runs for so long before its rate is taken: until then not every connection has a request under way.
-pub(crate) const LEAD: Duration = Duration::from_millis(100);
 
 /// What is posted, and how.
 #[derive(Debug, Clone)]
@@ -54,10 +52,10 @@ pub(crate) struct Slice {
     /// What one of those said.
     pub(crate) refusal: Option<String>,
     pub(crate) elapsed: Duration,
-    /// Of a closed loop, what was answered while every connection had a request under way, and for how long that was.
-    steady: (u64, Duration),
-    /// How long the generator's thread was at work.
-    pub(crate) busy: Duration,
+    /// Of a closed loop, what was answered in its window, and how long that was.
+    steady: (f64, Duration),
+    /// How long the generator's thread was at work, and of what time: of a closed loop's window, else of all.
+    busy: (Duration, Duration),
     /// From the moment a request should have been sent until its answer.
     pub(crate) latencies: Vec<Duration>,
     /// How late the generator sent what it was free to send.
@@ -65,10 +63,10 @@ pub(crate) struct Slice {
 }
 
 impl Slice {
-    /// Without what comes before all connections are at work, and without the last answers, for which nothing more is sent.
+    /// Of a closed loop, in its window.
     pub(crate) fn steady_rate(&self) -> f64 {
         let (accepted, time) = self.steady;
-        crate::figures::per_second(accepted, time)
+        crate::figures::share(accepted, time.as_secs_f64())
     }
 
     /// Of all of it.
@@ -78,7 +76,7 @@ impl Slice {
 
     /// The share of the time for which the generator's thread was at work.
     pub(crate) fn business(&self) -> f64 {
-        crate::figures::share(self.busy.as_secs_f64(), self.elapsed.as_secs_f64())
+        crate::figures::share(self.busy.0.as_secs_f64(), self.busy.1.as_secs_f64())
     }
 
     /// Whether a faster node would not have been noticed.
@@ -95,7 +93,8 @@ impl Slice {
         self.elapsed += other.elapsed;
         self.steady.0 += other.steady.0;
         self.steady.1 += other.steady.1;
-        self.busy += other.busy;
+        self.busy.0 += other.busy.0;
+        self.busy.1 += other.busy.1;
         self.latencies.extend(other.latencies);
         self.lags.extend(other.lags);
     }
@@ -105,7 +104,7 @@ impl Slice {
 #[derive(Debug, Clone, Copy)]
 enum Pace {
     /// Each connection sends when it has its answer.
-    Closed { from: Instant, until: Instant },
+    Closed(Window),
     /// So many a second, whether answers come or not.
     Open {
         began: Instant,
@@ -117,7 +116,7 @@ enum Pace {
 /// How fast.
 #[derive(Debug, Clone, Copy)]
 enum Rate {
-    /// As answers come, for so long before it is measured.
+    /// As answers come, with a window after so long.
     Closed(Duration),
     /// So many a second.
     Open(f64),
@@ -151,7 +150,7 @@ impl Load {
         self.order(Rate::Closed(Duration::ZERO), time).await
     }
 
-    /// The same, measured after a [`LEAD`].
+    /// The same, with a window after a [`LEAD`].
     pub(crate) async fn steady(&self, time: Duration) -> Result<Slice> {
         self.order(Rate::Closed(LEAD), time).await
     }
@@ -217,10 +216,7 @@ async fn open(nodes: &[SocketAddr], shape: &Shape) -> Result<Vec<Client>> {
 async fn slice(clients: &mut Vec<Client>, rate: Rate, time: Duration) -> Result<Slice> {
     let (began, busy) = (Instant::now(), thread_cpu());
     let pace = match rate {
-        Rate::Closed(lead) => Pace::Closed {
-            from: began + lead,
-            until: began + lead + time,
-        },
+        Rate::Closed(lead) => Pace::Closed(Window::after(lead, time)),
         Rate::Open(rate) => Pace::Open {
             began,
             rate,
@@ -233,15 +229,28 @@ async fn slice(clients: &mut Vec<Client>, rate: Rate, time: Duration) -> Result<
         at_work.spawn(work(client, pace, Arc::clone(&next)));
     }
     let mut slice = Slice::default();
+    if let Pace::Closed(window) = pace {
+        slice.busy = busy_in(window).await;
+        slice.steady.1 = window.time();
+    }
     while let Some(ended) = at_work.join_next().await {
         let (client, tally) = ended?.context("the load broke off")?;
         slice.add(tally.slice());
         clients.push(client);
     }
     slice.elapsed = began.elapsed();
-    slice.steady.1 = time;
-    slice.busy = thread_cpu().saturating_sub(busy);
+    if let Pace::Open { .. } = pace {
+        slice.busy = (thread_cpu().saturating_sub(busy), slice.elapsed);
+    }
     Ok(slice)
+}
+
+/// How long this thread was at work in a window, and how long that was: a busy thread sees its end late.
+async fn busy_in(window: Window) -> (Duration, Duration) {
+    sleep_until(window.from.into()).await;
+    let (began, busy) = (Instant::now(), thread_cpu());
+    sleep_until(window.until.into()).await;
+    (thread_cpu().saturating_sub(busy), began.elapsed())
 }
 
 /// How many requests a schedule has.
@@ -253,15 +262,12 @@ fn count(rate: f64, time: Duration) -> u64 {
 async fn work(mut client: Client, pace: Pace, next: Arc<AtomicU64>) -> Result<(Client, Tally)> {
     let mut tally = Tally::default();
     match pace {
-        Pace::Closed { from, until } => {
-            let mut now = Instant::now();
-            while now < until {
-                let before = tally.accepted;
+        Pace::Closed(window) => {
+            while !window.is_over() {
+                let (sent, before) = (std::time::Instant::now(), tally.accepted);
                 client.post(&mut tally).await?;
-                now = Instant::now();
-                if from <= now && now < until {
-                    tally.steady += tally.accepted - before;
-                }
+                let accepted = crate::figures::real(tally.accepted - before);
+                tally.steady += accepted * window.part(sent, std::time::Instant::now());
             }
         }
         Pace::Open { began, rate, count } => {

@@ -9,8 +9,8 @@ use fencepost_testkit::postgres::connect;
 use tokio_postgres::{Client, Statement};
 use uuid::Uuid;
 
-use crate::figures::per_second;
-use crate::load::LEAD;
+use crate::figures::{many, share};
+use crate::window::{LEAD, Window};
 
 /// Writers at work at once; one lane has one writer.
 const WRITERS: usize = 2;
@@ -89,22 +89,15 @@ impl Plain {
     /// Rows per second that are inserted in batches of this size.
     pub(crate) async fn inserts(&mut self, batch: usize, time: Duration) -> Result<f64> {
         let (payload, hash) = (&self.payload, &self.hash);
-        let from = Instant::now() + LEAD;
-        let until = from + time;
-        let work = self.writers.iter_mut().map(|writer| async move {
-            let (mut stored, mut now) = (0, Instant::now());
-            while now < until {
+        let window = Window::after(LEAD, time);
+        let work = self.writers.iter_mut().map(|writer| {
+            rows_in(window, batch, async move || {
                 writer.insert(batch, payload, hash).await?;
-                now = Instant::now();
-                // As of the load: what is answered while both are at work.
-                if from <= now && now < until {
-                    stored += u64::try_from(batch)?;
-                }
-            }
-            anyhow::Ok(stored)
+                Ok(())
+            })
         });
-        let stored: u64 = futures::future::try_join_all(work).await?.into_iter().sum();
-        Ok(per_second(stored, time))
+        let stored: f64 = futures::future::try_join_all(work).await?.into_iter().sum();
+        Ok(share(stored, time.as_secs_f64()))
     }
 
     /// How long each commit takes of one connection that inserts one row at a time, and does nothing else.
@@ -131,19 +124,33 @@ impl Plain {
                 writer.moved.extend(made.lane.into_iter().zip(made.tx));
             }
         }
-        let began = Instant::now();
-        let work = self.writers.iter_mut().map(|writer| async move {
-            let (mut turn, mut moved) = (0, 0);
-            while began.elapsed() < time {
+        let window = Window::after(LEAD, time);
+        let work = self.writers.iter_mut().map(|writer| {
+            let mut turn = 0;
+            rows_in(window, batch, async move || {
                 writer.update(turn, batch, hash).await?;
                 turn += batch;
-                moved += u64::try_from(batch)?;
-            }
-            anyhow::Ok(moved)
+                Ok(())
+            })
         });
-        let moved: u64 = futures::future::try_join_all(work).await?.into_iter().sum();
-        Ok(per_second(moved, began.elapsed()))
+        let moved: f64 = futures::future::try_join_all(work).await?.into_iter().sum();
+        Ok(share(moved, time.as_secs_f64()))
     }
+}
+
+/// Writes until the window is over; returns how many rows fell into it.
+async fn rows_in(
+    window: Window,
+    batch: usize,
+    mut write: impl AsyncFnMut() -> Result<()>,
+) -> Result<f64> {
+    let mut rows = 0.0;
+    while !window.is_over() {
+        let sent = Instant::now();
+        write().await?;
+        rows += many(batch) * window.part(sent, Instant::now());
+    }
+    Ok(rows)
 }
 
 impl Writer {

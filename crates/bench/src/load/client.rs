@@ -20,8 +20,8 @@ const REFUSAL_MAX: usize = 300;
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) accepted: u64,
-    /// … of which so many while every connection was at work.
-    pub(super) steady: u64,
+    /// … of which so many in the window.
+    pub(super) steady: f64,
     fresh: u64,
     refused: u64,
     /// What the last refusal said.
