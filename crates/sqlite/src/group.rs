@@ -1,4 +1,4 @@
-//! Group commit: many operations, each in its own savepoint, in one transaction. Nobody is answered
+//! Group commit: many operations in one transaction, each but the first in its own savepoint. Nobody is answered
 //! before the commit, and an operation that fails takes nothing but itself back.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -108,12 +108,33 @@ impl Engine {
             return Err(Lost::before_commit(&error));
         }
         for mut op in waiting {
-            let run = self.in_savepoint(op.as_mut());
+            let run = if done.is_empty() {
+                self.first(op.as_mut())
+            } else {
+                self.in_savepoint(op.as_mut())
+            };
             done.push(op);
             run.map_err(|error| Lost::before_commit(&error))?;
         }
         self.plain("COMMIT")
             .map_err(|error| Lost::at_commit(&error))
+    }
+
+    /// Nothing ran before it, so the transaction itself can be undone. A savepoint would remember every page that is
+    /// written, and each statement within it looks through all of them.
+    fn first(&self, op: &mut dyn Op) -> rusqlite::Result<()> {
+        let db = Db::new(&self.conn, self.clock.now(), self.terms);
+        let is_kept = op.run(&db);
+        match (is_kept, self.conn.is_autocommit()) {
+            (true, false) => Ok(()),
+            // SQLite has ended the transaction, and it went on without one: that is what this error says.
+            (true, true) => self.plain("COMMIT"),
+            (false, true) => self.plain("BEGIN IMMEDIATE"),
+            (false, false) => {
+                self.plain("ROLLBACK")?;
+                self.plain("BEGIN IMMEDIATE")
+            }
+        }
     }
 
     /// Fails only when the transaction itself is lost, and with it all that ran in it before.

@@ -1,6 +1,6 @@
 //! The embedded store: one process, one SQLite file, one writer.
 //!
-//! Only this crate knows SQLite. Every operation runs alone, inside a savepoint of a transaction
+//! Only this crate knows SQLite. Every operation runs alone, in a transaction that can take it back alone and
 //! that the one writer commits for all who wait, so what an operation reads cannot change before it
 //! writes: the fence is a plain read of the lane's row. Read [`SqliteStore`] first, then the
 //! operations in the order of the port.

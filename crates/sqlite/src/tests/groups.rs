@@ -112,6 +112,51 @@ async fn a_poisoned_operation_takes_back_only_what_it_wrote_itself() {
     assert!(store.lane(lane(3)).await.unwrap().is_some());
 }
 
+/// It has no savepoint: the transaction is undone, and another one is begun for those behind it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_of_a_group_takes_back_only_what_it_wrote_itself() {
+    let home = Home::new();
+    let store = shared(&home);
+    let held = hold(&store).await;
+    let poisoned = store.write(|db| {
+        lanes::open(db, &[lane(1)])?;
+        Err::<(), _>(broken("poison"))
+    });
+    let after = store.write(open_lane(2));
+    let release = async {
+        wait_for_queued(&store, 2).await;
+        held.go.send(()).unwrap();
+    };
+    let ((poisoned, after), ()) = join(join(poisoned, after), release).await;
+    assert!(matches!(poisoned, Err(StoreError::Constraint(_))));
+    after.unwrap();
+    assert!(store.lane(lane(1)).await.unwrap().is_none());
+    assert!(store.lane(lane(2)).await.unwrap().is_some());
+}
+
+/// It does not notice that SQLite has ended the transaction. What it wrote before is gone, so it is not told that it
+/// is stored, and those behind it have a transaction of their own.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_that_goes_on_without_its_transaction_is_told_so() {
+    let home = Home::new();
+    let store = shared(&home);
+    let held = hold(&store).await;
+    let ends = store.write(|db| {
+        lanes::open(db, &[lane(1)])?;
+        Ok(db.connection().execute_batch("ROLLBACK")?)
+    });
+    let after = store.write(open_lane(2));
+    let release = async {
+        wait_for_queued(&store, 2).await;
+        held.go.send(()).unwrap();
+    };
+    let ((ends, after), ()) = join(join(ends, after), release).await;
+    assert!(matches!(ends, Err(StoreError::Unavailable(_))), "{ends:?}");
+    after.unwrap();
+    assert!(store.lane(lane(1)).await.unwrap().is_none());
+    assert!(store.lane(lane(2)).await.unwrap().is_some());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_panic_fails_alone_and_the_writer_lives_on() {
     let home = Home::new();
