@@ -44,8 +44,8 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) seconds: Option<f64>,
 
-    /// Draw the figures into this directory, which is made if need be: for each case <case>.svg, and <case>-time.svg of
-    /// how they went slice by slice.
+    /// Draw the figures into this directory, which is made if need be: CASE.svg for each case, and CASE-time.svg of how
+    /// they went slice by slice.
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) plots: Option<PathBuf>,
 }
