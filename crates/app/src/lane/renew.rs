@@ -9,8 +9,8 @@ use crate::node::Node;
 use crate::ports::{Beat, Held, Renewed, StoreError, WRITE_LIMIT_MAX};
 use crate::settings::ChainSettings;
 
-/// Above so many lanes, those that nobody uses are given up instead of renewed: one statement
-/// renews them all, and must stay small.
+/// Above so many lanes, those that nobody uses are given up instead of renewed: that is a write for each of them every
+/// few seconds.
 const LEDGER_MAX: usize = 2_000;
 /// How many leases are renewed by one statement. More, and whoever writes to one of these lanes waits for all of them:
 /// with five thousand it was a second and a half.

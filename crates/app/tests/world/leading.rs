@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use fencepost_app::lifecycle::accept::{Origin, Verdict};
 use fencepost_app::ports::{Record, Store};
+use fencepost_domain::Address;
+use fencepost_domain::ids::Lane;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -127,6 +129,27 @@ async fn known_requests_do_not_prolong_the_belief_in_a_lease() {
     accepted(a.ask(lane(1), unnamed()).await);
     let after = a.meter("fencepost_lease_acquire_total{result=\"kept\"}");
     assert_eq!(after, before + 1, "it has asked the store before it wrote");
+}
+
+/// They are renewed in several statements: each of them is kept, not only those of the first.
+#[tokio::test(start_paused = true)]
+async fn a_node_keeps_all_its_lanes_however_many_they_are() {
+    let mut world = World::new();
+    world.lanes = (1..=600)
+        .map(|n: u64| Lane {
+            signer: Address::left_padding_from(&n.to_be_bytes()),
+            ..lane(1)
+        })
+        .collect();
+    let a = world.node("a").await;
+    for of in &world.lanes {
+        assert_eq!(nonce_of(a.ask(*of, unnamed()).await), Some(0));
+    }
+    let taken = || a.meter("fencepost_lease_acquire_total{result=\"taken\"}");
+    assert_eq!(taken(), 600);
+    pass(world.settings.lease.duration * 3).await;
+    assert_eq!(taken(), 600, "one that ran out was taken again");
+    assert_eq!(a.meter("fencepost_lease_held"), 600);
 }
 
 /// Puts requests that belong together, in order.
