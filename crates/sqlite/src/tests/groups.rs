@@ -88,6 +88,12 @@ async fn wait_for_queued(store: &SqliteStore, n: usize) {
     }
 }
 
+/// Lets the writer go on when so many wait for it, which become one group.
+async fn let_go(store: &SqliteStore, held: Gate, n: usize) {
+    wait_for_queued(store, n).await;
+    held.go.send(()).unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_poisoned_operation_takes_back_only_what_it_wrote_itself() {
     let home = Home::new();
@@ -99,10 +105,7 @@ async fn a_poisoned_operation_takes_back_only_what_it_wrote_itself() {
         Err::<(), _>(broken("poison"))
     });
     let after = store.write(open_lane(3));
-    let release = async {
-        wait_for_queued(&store, 3).await;
-        held.go.send(()).unwrap();
-    };
+    let release = let_go(&store, held, 3);
     let ((before, poisoned, after), ()) = join(join3(before, poisoned, after), release).await;
     before.unwrap();
     after.unwrap();
@@ -123,10 +126,7 @@ async fn the_first_of_a_group_takes_back_only_what_it_wrote_itself() {
         Err::<(), _>(broken("poison"))
     });
     let after = store.write(open_lane(2));
-    let release = async {
-        wait_for_queued(&store, 2).await;
-        held.go.send(()).unwrap();
-    };
+    let release = let_go(&store, held, 2);
     let ((poisoned, after), ()) = join(join(poisoned, after), release).await;
     assert!(matches!(poisoned, Err(StoreError::Constraint(_))));
     after.unwrap();
@@ -146,10 +146,7 @@ async fn the_first_that_goes_on_without_its_transaction_is_told_so() {
         Ok(db.connection().execute_batch("ROLLBACK")?)
     });
     let after = store.write(open_lane(2));
-    let release = async {
-        wait_for_queued(&store, 2).await;
-        held.go.send(()).unwrap();
-    };
+    let release = let_go(&store, held, 2);
     let ((ends, after), ()) = join(join(ends, after), release).await;
     assert!(matches!(ends, Err(StoreError::Unavailable(_))), "{ends:?}");
     after.unwrap();
@@ -167,10 +164,7 @@ async fn a_panic_fails_alone_and_the_writer_lives_on() {
         lanes::open(db, &[lane(2)])?;
         panic!("on purpose")
     });
-    let release = async {
-        wait_for_queued(&store, 2).await;
-        held.go.send(()).unwrap();
-    };
+    let release = let_go(&store, held, 2);
     let ((before, panicked), ()) = join(join(before, panics), release).await;
     before.unwrap();
     assert!(matches!(panicked, Err(StoreError::Unavailable(_))));
@@ -191,10 +185,7 @@ async fn when_the_commit_fails_all_are_told_and_nothing_is_stored() {
         let sql = "INSERT INTO free_nonce (lane_id, nonce) VALUES (999, 0)";
         Ok(db.connection().execute(sql, [])?)
     });
-    let release = async {
-        wait_for_queued(&store, 2).await;
-        held.go.send(()).unwrap();
-    };
+    let release = let_go(&store, held, 2);
     let ((innocent, late), ()) = join(join(innocent, late), release).await;
     assert!(
         matches!(innocent, Err(StoreError::Constraint(_))),
@@ -220,10 +211,7 @@ async fn when_sqlite_ends_the_transaction_those_before_are_told_and_those_after_
         Err::<(), _>(broken("the disk is gone"))
     });
     let after = store.write(open_lane(3));
-    let release = async {
-        wait_for_queued(&store, 3).await;
-        held.go.send(()).unwrap();
-    };
+    let release = let_go(&store, held, 3);
     let ((before, ends, after), ()) = join(join3(before, ends, after), release).await;
     assert!(
         matches!(before, Err(StoreError::Unavailable(_))),
