@@ -13,19 +13,13 @@ use fencepost_domain::nonce::{self, Plan};
 use fencepost_domain::state::{Allocated, Reserved, Signing, State};
 use rusqlite::params;
 
-use crate::db::{Db, Micros, Verdict, micros, plus};
+use crate::db::{Db, Micros, micros, plus};
 use crate::due;
 use crate::error::{Answer, broken};
 use crate::history::{Author, Teller};
 use crate::lease::LaneRow;
 use crate::reads;
 use crate::row::{key, time};
-
-impl Verdict for LaneCreated {
-    fn is_written(&self) -> bool {
-        matches!(self, Self::Done { .. })
-    }
-}
 
 /// What is known of one item before anything is written.
 enum Place {
@@ -43,10 +37,12 @@ pub(crate) fn create(
 ) -> Answer<Vec<LaneCreated>> {
     batches
         .iter()
-        .map(|batch| db.lane(|| create_lane(db, holder, batch)))
+        .map(|batch| create_lane(db, holder, batch))
         .collect()
 }
 
+/// Every refusal comes before the first row is written, so there is nothing to undo but with the whole operation. A
+/// savepoint for each lane would copy every page that its rows touch.
 fn create_lane(db: &Db<'_>, holder: &Holder, batch: &LaneBatch) -> Answer<LaneCreated> {
     let Some(row) = LaneRow::find(db, batch.held.lane)? else {
         return Ok(LaneCreated::Refused(LaneRefusal::UnknownLane));

@@ -25,6 +25,16 @@ const BUSY_WAIT: Duration = Duration::from_secs(5);
 /// Every statement of this crate fits, so each is parsed once.
 const STATEMENTS_MAX: usize = 200;
 
+/// Pages that the writer keeps in mind. Fewer, and names of requests, which come in no order, have their place in an
+/// index read anew for each of them; more is memory that a small node may not have.
+const WRITER_CACHE_KIB: i64 = 64 * 1024;
+/// The same for each reader: what clients ask for is mostly new, and the system keeps the rest.
+const READER_CACHE_KIB: i64 = 4 * 1024;
+
+/// How many pages the log has before it is copied into the file. Fewer, and pages that every commit writes are copied
+/// again and again; more, and the commit that has to do it takes longer.
+const LOG_PAGES: i64 = 4_000;
+
 /// The embedded store: [`fencepost_app::ports::Store`] on one SQLite file, or in memory.
 pub struct SqliteStore {
     mode: Mode,
@@ -143,6 +153,8 @@ fn writing(path: &Path) -> Answer<Connection> {
     conn.pragma_update(None, "synchronous", "FULL")?;
     conn.pragma_update(None, "fullfsync", true)?;
     conn.pragma_update(None, "checkpoint_fullfsync", true)?;
+    conn.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
+    caching(&conn, WRITER_CACHE_KIB)?;
     // A log that grew behind a long read is cut again.
     conn.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
     migrate(&mut conn)?;
@@ -155,6 +167,7 @@ fn reading(path: &Path) -> Answer<Connection> {
     let conn = Connection::open_with_flags(path, flags)?;
     shared(&conn)?;
     conn.pragma_update(None, "query_only", true)?;
+    caching(&conn, READER_CACHE_KIB)?;
     Ok(conn)
 }
 
@@ -163,6 +176,11 @@ fn in_memory() -> Answer<Connection> {
     shared(&conn)?;
     migrate(&mut conn)?;
     Ok(conn)
+}
+
+fn caching(conn: &Connection, kib: i64) -> Answer<()> {
+    // Below zero it counts kibibytes instead of pages.
+    Ok(conn.pragma_update(None, "cache_size", -kib)?)
 }
 
 fn shared(conn: &Connection) -> Answer<()> {

@@ -10,7 +10,7 @@ use fencepost_domain::state::{Queued, State, Wait};
 use rusqlite::params;
 
 use crate::accept::{closed, has_free, insert, plan, spend};
-use crate::db::Db;
+use crate::db::{Db, Verdict};
 use crate::due;
 use crate::error::Answer;
 use crate::history::{Author, Teller, words};
@@ -101,6 +101,12 @@ pub(crate) fn lanes(db: &Db<'_>, after: Option<LaneId>, limit: usize) -> Answer<
         after = lane;
     }
     Ok(found)
+}
+
+impl Verdict for LaneCreated {
+    fn is_written(&self) -> bool {
+        matches!(self, Self::Done { .. })
+    }
 }
 
 pub(crate) fn promote(
