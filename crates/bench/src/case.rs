@@ -141,12 +141,12 @@ pub const SECONDS: std::ops::RangeInclusive<f64> = 0.1..=60.0;
 impl Plan {
     pub(crate) fn of(options: &Options) -> Self {
         let quick = options.quick;
-        let usual = if quick { 1.0 } else { 8.0 };
+        let usual = if quick { 1.5 } else { 8.0 };
         let seconds = options.seconds.unwrap_or(usual);
         let seconds = seconds.clamp(*SECONDS.start(), *SECONDS.end());
         Self {
             time: Duration::from_secs_f64(seconds),
-            slices: if quick { 4 } else { 16 },
+            slices: if quick { 6 } else { 16 },
             creates: if quick { 8 } else { create::ALL },
             signers_max: if quick { 10_000 } else { 100_000 },
             growth: if quick {

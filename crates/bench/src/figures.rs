@@ -4,8 +4,12 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
+use crate::process::Takings;
+
 /// Below this share two runs on one machine are not told apart, whatever the slices say.
 const NOISE_MIN: f64 = 0.05;
+/// Of a slice of which others took more, nobody can say whose its times are.
+pub(crate) const STOLEN_PERCENT_MAX: f64 = 2.0;
 
 /// A count as a real number.
 pub(crate) fn real(count: u64) -> f64 {
@@ -47,17 +51,28 @@ pub(crate) fn noise(figures: &[f64]) -> f64 {
 
 /// What one slice of a measurement reached, and what it is held against.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Moment {
     /// When the slice ended, in seconds since the measurement began.
     pub(crate) second: f64,
     pub(crate) rate: f64,
     pub(crate) limit: f64,
+    /// What other machines took of the processors meanwhile, of a hundred parts.
+    pub(crate) stolen_percent: f64,
+}
+
+impl Moment {
+    /// Whether the machine was next to all ours. A slice is short and time is counted in hundredths of a second.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.stolen_percent <= STOLEN_PERCENT_MAX
+    }
 }
 
 /// How a figure went, slice by slice.
 #[derive(Debug, Clone)]
 pub(crate) struct Course {
     began: Instant,
+    takings: Takings,
     moments: Vec<Moment>,
 }
 
@@ -65,17 +80,21 @@ impl Course {
     pub(crate) fn begin() -> Self {
         Self {
             began: Instant::now(),
+            takings: Takings::begin(),
             moments: vec![],
         }
     }
 
     /// A slice has just ended.
-    pub(crate) fn push(&mut self, rate: f64, limit: f64) {
-        self.moments.push(Moment {
+    pub(crate) fn push(&mut self, rate: f64, limit: f64) -> Moment {
+        let moment = Moment {
             second: self.began.elapsed().as_secs_f64(),
             rate,
             limit,
-        });
+            stolen_percent: self.takings.percent(),
+        };
+        self.moments.push(moment);
+        moment
     }
 
     /// A slice of what is held against something that is measured apart from it: see `against`.
@@ -138,6 +157,10 @@ impl Times {
         )
     }
 
+    pub(crate) fn mean_ms(&self) -> f64 {
+        share(1_000.0, self.rate())
+    }
+
     pub(crate) fn median_ms(&self) -> f64 {
         self.ms(5_000)
     }
@@ -159,6 +182,7 @@ mod tests {
         assert_eq!(Times::default().ms(9_900), 0.0);
         let halves = Times::new(vec![Duration::from_millis(500); 3]);
         assert_eq!((halves.rate(), Times::default().rate()), (2.0, 0.0));
+        assert_eq!((halves.mean_ms(), Times::default().mean_ms()), (500.0, 0.0));
     }
 
     #[test]

@@ -107,6 +107,7 @@ async fn measure(
         let mut found = case.run(&world).await?;
         found.seconds = began.elapsed().as_secs_f64();
         found.blame_generator();
+        found.blame_others();
         if let Some(directory) = &options.plots {
             plot::draw(&found, directory)?;
         }

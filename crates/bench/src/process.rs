@@ -2,15 +2,17 @@
 
 use std::fs;
 use std::io;
+use std::num::NonZero;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
+use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use tokio::time::sleep;
 
-use crate::figures::real;
+use crate::figures::{many, real, share};
 
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// What nearly all systems count CPU time in, should this one not say.
@@ -211,6 +213,48 @@ pub(crate) fn thread_cpu() -> Duration {
     Duration::from_secs_f64(seconds)
 }
 
+/// CPU seconds that other machines took from this one, of all its processors; none where nobody can.
+pub(crate) fn stolen_seconds() -> f64 {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    real(stolen_ticks(&text).unwrap_or(0)) / ticks_per_second()
+}
+
+/// What others take of this machine's processors.
+#[derive(Debug, Clone)]
+pub(crate) struct Takings {
+    looked: Instant,
+    stolen: f64,
+}
+
+impl Takings {
+    pub(crate) fn begin() -> Self {
+        Self {
+            looked: Instant::now(),
+            stolen: stolen_seconds(),
+        }
+    }
+
+    /// How much of a hundred parts since the last look.
+    pub(crate) fn percent(&mut self) -> f64 {
+        let now = Self::begin();
+        let time = (now.looked - self.looked).as_secs_f64() * many(processors());
+        let taken = share(now.stolen - self.stolen, time);
+        *self = now;
+        taken * 100.0
+    }
+}
+
+/// How many processors this machine has.
+pub(crate) fn processors() -> usize {
+    available_parallelism().map_or(1, NonZero::get)
+}
+
+/// From the line of all processors: user, nice, system, idle, iowait, irq, softirq, steal.
+fn stolen_ticks(stat: &str) -> Option<u64> {
+    let all = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    all.split_whitespace().nth(7)?.parse().ok()
+}
+
 fn ticks_per_second() -> f64 {
     static TICKS: OnceLock<f64> = OnceLock::new();
     *TICKS.get_or_init(|| {
@@ -253,6 +297,15 @@ mod tests {
         }
         assert!(cpu_seconds(std::process::id()) > process);
         assert!(resident_mib(std::process::id()) > 1.0);
+    }
+
+    #[test]
+    fn stolen_time_is_the_eighth_figure_of_all_processors() {
+        let stat = "cpu  10 20 30 40 50 60 70 80 90 0\ncpu0 1 2 3 4 5 6 7 8 9 0\nintr 5\n";
+        assert_eq!(stolen_ticks(stat), Some(80));
+        assert_eq!(stolen_ticks("cpu0 1 2 3 4 5 6 7 8"), None);
+        let percent = Takings::begin().percent();
+        assert!((0.0..=100.0).contains(&percent), "{percent}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use serde_json::{Map, Value, json};
 
 use crate::Case;
-use crate::figures::{Course, Moment};
+use crate::figures::{Course, Moment, STOLEN_PERCENT_MAX, mean};
 use crate::meters::Costs;
 
 /// What a ratio should be.
@@ -137,6 +137,7 @@ impl Part {
                 second: rounded(moment.second, 3),
                 rate: rounded(moment.rate, 2),
                 limit: rounded(moment.limit, 2),
+                stolen_percent: rounded(moment.stolen_percent, 2),
             });
             tell("slices", json!(moments.collect::<Vec<_>>()));
         }
@@ -225,6 +226,26 @@ impl Found {
         }
     }
 
+    /// Names the parts for whose time others took much of this machine's processors.
+    pub(crate) fn blame_others(&mut self) {
+        let taken = |part: &Part| {
+            let shares = part.moments.iter().map(|moment| moment.stolen_percent);
+            mean(&shares.collect::<Vec<f64>>())
+        };
+        let blamed = self.parts.iter().map(|part| (part, taken(part)));
+        let blamed = blamed.filter(|(_, percent)| *percent > STOLEN_PERCENT_MAX);
+        let named: Vec<String> = blamed
+            .map(|(part, percent)| format!("{} ({percent:.0} %)", part.name))
+            .collect();
+        if !named.is_empty() {
+            let note = format!(
+                "other machines of the same host took this one's processors during: {}",
+                named.join("; ")
+            );
+            self.notes.push(note);
+        }
+    }
+
     /// The columns that any part has something for.
     fn columns(&self) -> Vec<(&'static str, &'static str)> {
         let is_told = |part: &Part, key: &str| {
@@ -240,10 +261,13 @@ impl Found {
 pub(crate) const GENERATOR: &str = "generatorWasTheLimit";
 
 /// Facts that tables show, and their titles.
-const COLUMNS: [(&str, &str); 25] = [
+const COLUMNS: [(&str, &str); 29] = [
     ("p50Ms", "p50 ms"),
     ("p99Ms", "p99 ms"),
     ("p999Ms", "p99.9 ms"),
+    ("quietSlices", "quiet slices"),
+    ("quietP99Ms", "their p99 ms"),
+    ("quietRatio", "their ratio"),
     ("lagP99Ms", "lag p99 ms"),
     ("commitP99Ms", "commit p99 ms"),
     ("medianMs", "median ms"),
@@ -264,6 +288,7 @@ const COLUMNS: [(&str, &str); 25] = [
     ("walBytesPerSecond", "WAL B/s"),
     ("startSeconds", "start s"),
     ("nodeMemoryMiB", "node MiB"),
+    ("stolenPercent", "stolen %"),
     ("generatorBusy", "generator"),
     ("refused", "refused"),
 ];
@@ -319,6 +344,38 @@ mod tests {
         assert_eq!(told["parts"][1]["ratio"], 0.0);
         assert!(found.text().contains("batch"), "{}", found.text());
         assert!(!found.text().contains("RPC/tx"));
+    }
+
+    #[test]
+    fn whoever_took_the_processors_is_named_with_what_was_measured_meanwhile() {
+        let part = |name: &str, taken: &[f64]| {
+            let moment = |percent: &f64| Moment {
+                second: 1.0,
+                rate: 1.0,
+                limit: 1.0,
+                stolen_percent: *percent,
+            };
+            let mut part = Part::new(name, 1.0, 1.0, "tx/s");
+            part.moments = taken.iter().map(moment).collect();
+            part
+        };
+        let mut found = Found {
+            case: Case::Create,
+            ratio_is: "rate over limit",
+            parts: vec![part("calm", &[0.0, 3.0]), part("robbed", &[40.0, 20.0])],
+            notes: vec![],
+            seconds: 1.0,
+        };
+        found.blame_others();
+        assert!(
+            found.notes[0].ends_with("during: robbed (30 %)"),
+            "{:?}",
+            found.notes
+        );
+        found.parts.pop();
+        found.notes.clear();
+        found.blame_others();
+        assert!(found.notes.is_empty());
     }
 
     #[test]
