@@ -2,17 +2,15 @@
 //! a measurement, and their differences.
 
 use std::net::SocketAddr;
-use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tokio_postgres::Client;
 
-use crate::figures::{many, real, share};
+use crate::figures::{real, share};
 use crate::http::{Connection, get};
 use crate::node::Node;
 use crate::postgres::Postgres;
-use crate::process::{processors, stolen_seconds};
 
 /// Both of them are exact at any moment, unlike PostgreSQL's statistics: the log's end, and the next
 /// transaction id, of which every transaction that writes takes one.
@@ -30,9 +28,6 @@ struct Reading {
     commits: f64,
     node_cpu: f64,
     postgres_cpu: Option<f64>,
-    /// Time of this machine's processors, and what of it others took.
-    processors: f64,
-    stolen: f64,
     rpc_requests: f64,
     operations: f64,
     batches: f64,
@@ -44,7 +39,6 @@ pub(crate) struct Gauge<'a> {
     postgres: Option<&'a Postgres>,
     admin: Option<Client>,
     nodes: Vec<&'a Node>,
-    made: Instant,
     before: Reading,
     sum: Costs,
 }
@@ -70,7 +64,6 @@ impl<'a> Gauge<'a> {
             postgres,
             admin,
             nodes,
-            made: Instant::now(),
             before: Reading::default(),
             sum: Costs::default(),
         })
@@ -112,8 +105,6 @@ impl<'a> Gauge<'a> {
             reading.batched += told.sum("fencepost_writer_batch_size_sum");
         }
         reading.postgres_cpu = self.postgres.and_then(Postgres::cpu_seconds);
-        reading.processors = self.made.elapsed().as_secs_f64() * many(processors());
-        reading.stolen = stolen_seconds();
         Ok(reading)
     }
 }
@@ -134,8 +125,6 @@ impl Reading {
             commits: of(self.commits, other.commits),
             node_cpu: of(self.node_cpu, other.node_cpu),
             postgres_cpu: cpu.map(|cpu| of(self.postgres_cpu.unwrap_or_default(), cpu)),
-            processors: of(self.processors, other.processors),
-            stolen: of(self.stolen, other.stolen),
             rpc_requests: of(self.rpc_requests, other.rpc_requests),
             operations: of(self.operations, other.operations),
             batches: of(self.batches, other.batches),
@@ -188,7 +177,6 @@ impl Costs {
             "rpcRequestsPerTx": self.rpc_per_transaction(),
             "batchSize": share(self.spent.batched, self.spent.batches),
             "nodeMemoryMiB": self.memory_mib,
-            "stolenPercent": share(self.spent.stolen, self.spent.processors) * 100.0,
         })
     }
 }

@@ -41,8 +41,8 @@ pub(crate) fn create(
         .collect()
 }
 
-/// Every refusal comes before the first row is written, so there is nothing to undo but with the whole operation. A
-/// savepoint for each lane would copy every page that its rows touch.
+/// Every refusal comes before the first row is written, so there is nothing to undo but with the whole operation. In the
+/// first one of a group, which has no savepoint, one for each lane would copy every page that its rows touch.
 fn create_lane(db: &Db<'_>, holder: &Holder, batch: &LaneBatch) -> Answer<LaneCreated> {
     let Some(row) = LaneRow::find(db, batch.held.lane)? else {
         return Ok(LaneCreated::Refused(LaneRefusal::UnknownLane));

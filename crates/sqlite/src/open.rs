@@ -28,7 +28,8 @@ const STATEMENTS_MAX: usize = 200;
 /// Pages that the writer keeps in mind. Fewer, and names of requests, which come in no order, have their place in an
 /// index read anew for each of them; more is memory that a small node may not have.
 const WRITER_CACHE_KIB: i64 = 64 * 1024;
-/// The same for each reader: what clients ask for is mostly new, and the system keeps the rest.
+/// The same for each reader. Fewer, and a page of transactions reads their indexes anew; more is kept three times, and
+/// what clients ask for is mostly new.
 const READER_CACHE_KIB: i64 = 4 * 1024;
 
 /// How many pages the log has before it is copied into the file. Fewer, and pages that every commit writes are copied

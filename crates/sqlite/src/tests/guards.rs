@@ -228,7 +228,7 @@ async fn a_payload_that_changed_on_disk_is_corruption() {
     let leading = lead(&store).await;
     let new = tx();
     given(leading.create(&store, 0, vec![new.clone()]).await.unwrap());
-    let other = payload(1_000_000_000).canonical();
+    let other = payload(1_000_000_000).canonical().to_vec();
     let swap = store.write(move |db| {
         let conn = db.connection();
         conn.execute_batch("DROP TRIGGER managed_tx_payload")?;

@@ -154,6 +154,8 @@ async fn the_log_is_written_ahead_and_synced_at_each_commit() {
     };
     assert_eq!(read("journal_mode").await.unwrap(), r#"Text("wal")"#);
     assert_eq!(read("synchronous").await.unwrap(), "Integer(2)");
+    assert_eq!(read("cache_size").await.unwrap(), "Integer(-65536)");
+    assert_eq!(read("wal_autocheckpoint").await.unwrap(), "Integer(4000)");
     assert_eq!(read("foreign_keys").await.unwrap(), "Integer(1)");
     assert_eq!(read("busy_timeout").await.unwrap(), "Integer(5000)");
 }
