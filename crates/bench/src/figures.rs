@@ -8,8 +8,6 @@ use crate::process::Takings;
 
 /// Below this share two runs on one machine are not told apart, whatever the slices say.
 const NOISE_MIN: f64 = 0.05;
-/// Of a slice of which others took more, nobody can say whose its times are.
-pub(crate) const STOLEN_PERCENT_MAX: f64 = 2.0;
 
 /// A count as a real number.
 pub(crate) fn real(count: u64) -> f64 {
@@ -61,13 +59,6 @@ pub(crate) struct Moment {
     pub(crate) stolen_percent: f64,
 }
 
-impl Moment {
-    /// Whether the machine was next to all ours. A slice is short and time is counted in hundredths of a second.
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.stolen_percent <= STOLEN_PERCENT_MAX
-    }
-}
-
 /// How a figure went, slice by slice.
 #[derive(Debug, Clone)]
 pub(crate) struct Course {
@@ -86,15 +77,13 @@ impl Course {
     }
 
     /// A slice has just ended.
-    pub(crate) fn push(&mut self, rate: f64, limit: f64) -> Moment {
-        let moment = Moment {
+    pub(crate) fn push(&mut self, rate: f64, limit: f64) {
+        self.moments.push(Moment {
             second: self.began.elapsed().as_secs_f64(),
             rate,
             limit,
             stolen_percent: self.takings.percent(),
-        };
-        self.moments.push(moment);
-        moment
+        });
     }
 
     /// A slice of what is held against something that is measured apart from it: see `against`.
@@ -116,6 +105,11 @@ impl Course {
 
     pub(crate) fn limit(&self) -> f64 {
         mean(&self.all(|moment| moment.limit))
+    }
+
+    /// What other machines took of the processors, of a hundred parts, from its beginning to its end.
+    pub(crate) fn stolen_percent(&self) -> f64 {
+        mean(&self.all(|moment| moment.stolen_percent))
     }
 
     /// How far the share of the limit may be off.

@@ -2,17 +2,15 @@
 
 use std::fs;
 use std::io;
-use std::num::NonZero;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
-use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use tokio::time::sleep;
 
-use crate::figures::{many, real, share};
+use crate::figures::{real, share};
 
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// What nearly all systems count CPU time in, should this one not say.
@@ -213,46 +211,49 @@ pub(crate) fn thread_cpu() -> Duration {
     Duration::from_secs_f64(seconds)
 }
 
-/// CPU seconds that other machines took from this one, of all its processors; none where nobody can.
-pub(crate) fn stolen_seconds() -> f64 {
-    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
-    real(stolen_ticks(&text).unwrap_or(0)) / ticks_per_second()
-}
-
 /// What others take of this machine's processors.
 #[derive(Debug, Clone)]
-pub(crate) struct Takings {
-    looked: Instant,
-    stolen: f64,
-}
+pub(crate) struct Takings(Option<Ticks>);
 
 impl Takings {
     pub(crate) fn begin() -> Self {
-        Self {
-            looked: Instant::now(),
-            stolen: stolen_seconds(),
-        }
+        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+        Self(Ticks::parse(&stat))
     }
 
-    /// How much of a hundred parts since the last look.
+    /// How much of a hundred parts since the last look; nothing where nobody can say.
     pub(crate) fn percent(&mut self) -> f64 {
-        let now = Self::begin();
-        let time = (now.looked - self.looked).as_secs_f64() * many(processors());
-        let taken = share(now.stolen - self.stolen, time);
-        *self = now;
-        taken * 100.0
+        let before = std::mem::replace(self, Self::begin());
+        let (Some(before), Some(now)) = (before.0, self.0) else {
+            return 0.0;
+        };
+        now.stolen_since(before) * 100.0
     }
 }
 
-/// How many processors this machine has.
-pub(crate) fn processors() -> usize {
-    available_parallelism().map_or(1, NonZero::get)
+/// The time of all processors together, and what of it was stolen.
+#[derive(Debug, Clone, Copy)]
+struct Ticks {
+    all: u64,
+    stolen: u64,
 }
 
-/// From the line of all processors: user, nice, system, idle, iowait, irq, softirq, steal.
-fn stolen_ticks(stat: &str) -> Option<u64> {
-    let all = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    all.split_whitespace().nth(7)?.parse().ok()
+impl Ticks {
+    /// From the line of all processors: user, nice, system, idle, iowait, irq, softirq, steal; guests are in user.
+    fn parse(stat: &str) -> Option<Self> {
+        let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+        let ticks = line.split_whitespace().take(8).map(str::parse);
+        let ticks: Vec<u64> = ticks.collect::<Result<_, _>>().ok()?;
+        Some(Self {
+            all: ticks.iter().sum(),
+            stolen: *ticks.get(7)?,
+        })
+    }
+
+    fn stolen_since(self, before: Self) -> f64 {
+        let stolen = self.stolen.saturating_sub(before.stolen);
+        share(real(stolen), real(self.all.saturating_sub(before.all)))
+    }
 }
 
 fn ticks_per_second() -> f64 {
@@ -300,12 +301,20 @@ mod tests {
     }
 
     #[test]
-    fn stolen_time_is_the_eighth_figure_of_all_processors() {
-        let stat = "cpu  10 20 30 40 50 60 70 80 90 0\ncpu0 1 2 3 4 5 6 7 8 9 0\nintr 5\n";
-        assert_eq!(stolen_ticks(stat), Some(80));
-        assert_eq!(stolen_ticks("cpu0 1 2 3 4 5 6 7 8"), None);
-        let percent = Takings::begin().percent();
-        assert!((0.0..=100.0).contains(&percent), "{percent}");
+    fn what_was_stolen_is_the_eighth_figure_of_the_line_of_all_processors() {
+        let before = "cpu  10 20 30 40 50 60 70 80 90 0\ncpu0 1 2 3 4 5 6 7 8 9 0\nintr 5\n";
+        let after = "cpu  20 30 40 50 60 70 80 110 95 0\ncpu0 9 9 9 9 9 9 9 9 9 0\nintr 7\n";
+        let [before, after] = [before, after].map(|stat| Ticks::parse(stat).unwrap());
+        assert!((after.stolen_since(before) - 0.3).abs() < 1e-9);
+        assert_eq!(after.stolen_since(after), 0.0);
+        for other in [
+            "",
+            "cpu0 1 2 3 4 5 6 7 8",
+            "cpu  1 2 3 4 5 6 7",
+            "cpu  1 2 3 4 5 6 7 x",
+        ] {
+            assert!(Ticks::parse(other).is_none(), "{other}");
+        }
     }
 
     #[test]

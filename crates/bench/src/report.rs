@@ -6,7 +6,7 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use serde_json::{Map, Value, json};
 
 use crate::Case;
-use crate::figures::{Course, Moment, STOLEN_PERCENT_MAX, mean};
+use crate::figures::{Course, Moment};
 use crate::meters::Costs;
 
 /// What a ratio should be.
@@ -93,8 +93,9 @@ impl Part {
     /// The slices it comes from.
     pub(crate) fn course(mut self, course: Course) -> Self {
         self.noise = course.noise();
+        let stolen = course.stolen_percent();
         self.moments = course.into_moments();
-        self
+        self.fact(STOLEN, stolen)
     }
 
     pub(crate) fn noise(mut self, noise: f64) -> Self {
@@ -228,15 +229,12 @@ impl Found {
 
     /// Names the parts for whose time others took much of this machine's processors.
     pub(crate) fn blame_others(&mut self) {
-        let taken = |part: &Part| {
-            let shares = part.moments.iter().map(|moment| moment.stolen_percent);
-            mean(&shares.collect::<Vec<f64>>())
+        let blamed = |part: &Part| {
+            let taken = part.facts.get(STOLEN).and_then(Value::as_f64);
+            let percent = taken.filter(|percent| *percent > STOLEN_PERCENT_MAX)?;
+            Some(format!("{} ({percent:.0} %)", part.name))
         };
-        let blamed = self.parts.iter().map(|part| (part, taken(part)));
-        let blamed = blamed.filter(|(_, percent)| *percent > STOLEN_PERCENT_MAX);
-        let named: Vec<String> = blamed
-            .map(|(part, percent)| format!("{} ({percent:.0} %)", part.name))
-            .collect();
+        let named: Vec<String> = self.parts.iter().filter_map(blamed).collect();
         if !named.is_empty() {
             let note = format!(
                 "other machines of the same host took this one's processors during: {}",
@@ -256,6 +254,12 @@ impl Found {
         COLUMNS.into_iter().filter(|(key, _)| has(key)).collect()
     }
 }
+
+/// What other machines took of the processors, of a hundred parts.
+const STOLEN: &str = "stolenPercent";
+/// A part of whose time others took more is named. Less is what a host does for itself; of more, a figure says as much
+/// about the host as about us.
+const STOLEN_PERCENT_MAX: f64 = 2.0;
 
 /// The fact that a faster node would not have been noticed.
 pub(crate) const GENERATOR: &str = "generatorWasTheLimit";
@@ -288,7 +292,7 @@ const COLUMNS: [(&str, &str); 29] = [
     ("walBytesPerSecond", "WAL B/s"),
     ("startSeconds", "start s"),
     ("nodeMemoryMiB", "node MiB"),
-    ("stolenPercent", "stolen %"),
+    (STOLEN, "stolen %"),
     ("generatorBusy", "generator"),
     ("refused", "refused"),
 ];
@@ -348,21 +352,11 @@ mod tests {
 
     #[test]
     fn whoever_took_the_processors_is_named_with_what_was_measured_meanwhile() {
-        let part = |name: &str, taken: &[f64]| {
-            let moment = |percent: &f64| Moment {
-                second: 1.0,
-                rate: 1.0,
-                limit: 1.0,
-                stolen_percent: *percent,
-            };
-            let mut part = Part::new(name, 1.0, 1.0, "tx/s");
-            part.moments = taken.iter().map(moment).collect();
-            part
-        };
+        let part = |name: &str, taken: f64| Part::new(name, 1.0, 1.0, "tx/s").fact(STOLEN, taken);
         let mut found = Found {
             case: Case::Create,
             ratio_is: "rate over limit",
-            parts: vec![part("calm", &[0.0, 3.0]), part("robbed", &[40.0, 20.0])],
+            parts: vec![part("calm", 1.5), part("robbed", 30.4)],
             notes: vec![],
             seconds: 1.0,
         };

@@ -40,7 +40,7 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "URL")]
     pub(crate) rpc: Option<String>,
 
-    /// How long each figure is measured, 0.1 to 60; by default 1 with --quick and 8 without.
+    /// How long each figure is measured, 0.1 to 60; by default 1.5 with --quick and 8 without.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) seconds: Option<f64>,
 
