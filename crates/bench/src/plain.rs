@@ -242,6 +242,5 @@ fn payload(data_bytes: usize) -> Result<(Vec<u8>, Vec<u8>)> {
     let Ok(payload) = Payload::parse(&draft, ceilings) else {
         bail!("the bench's own payload is refused");
     };
-    let (payload, hash) = payload.canonical_and_hash();
-    Ok((payload, hash.to_vec()))
+    Ok((payload.canonical().to_vec(), payload.hash().to_vec()))
 }

@@ -2,7 +2,6 @@
 //! `0x10` and `16` become the same bytes; a field that is absent and one that is given do not.
 
 use std::slice::from_ref;
-use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_rlp::{
@@ -14,6 +13,12 @@ use crate::request::{Access, Fees, Fields, Payload};
 
 /// Changed only together with a migration: stored hashes are compared for ever.
 const FORMAT: u8 = 1;
+
+/// A payload's bytes, and their hash.
+pub(crate) struct Words {
+    bytes: Vec<u8>,
+    hash: B256,
+}
 
 /// A list of no or one element stands for an absent or a given field.
 #[derive(RlpDecodable)]
@@ -59,7 +64,7 @@ impl<T: Encodable> Encodable for Field<'_, T> {
 
 impl Payload {
     fn spelling(&self) -> Spelling<'_> {
-        let fields = &*self.0;
+        let fields = &self.0.fields;
         let (price, cap, tip): (&[u128], &[u128], &[u128]) = match &fields.fees {
             Fees::Ours => (&[], &[], &[]),
             Fees::Legacy { gas_price } => (from_ref(gas_price), &[], &[]),
@@ -81,32 +86,33 @@ impl Payload {
         }
     }
 
-    /// The bytes that are stored.
-    #[must_use]
-    pub fn canonical(&self) -> Vec<u8> {
-        let spelling = self.spelling();
-        let mut bytes = Vec::with_capacity(spelling.length());
-        spelling.encode(&mut bytes);
-        bytes
+    /// Once for all copies.
+    fn words(&self) -> &Words {
+        self.0.words.get_or_init(|| {
+            let spelling = self.spelling();
+            let mut bytes = Vec::with_capacity(spelling.length());
+            spelling.encode(&mut bytes);
+            let hash = keccak256(&bytes);
+            Words { bytes, hash }
+        })
     }
 
-    /// How many those are.
+    /// The bytes that are stored.
     #[must_use]
-    pub fn canonical_len(&self) -> usize {
-        self.spelling().length()
+    pub fn canonical(&self) -> &[u8] {
+        &self.words().bytes
     }
 
     /// What two requests with one id must share to be the same request.
     #[must_use]
     pub fn hash(&self) -> B256 {
-        self.canonical_and_hash().1
+        self.words().hash
     }
 
-    /// Both, spelled once.
+    /// Both, to be sent from where they are.
     #[must_use]
-    pub fn canonical_and_hash(&self) -> (Vec<u8>, B256) {
-        let bytes = self.canonical();
-        let hash = keccak256(&bytes);
+    pub fn canonical_and_hash(&self) -> (&[u8], &B256) {
+        let Words { bytes, hash } = self.words();
         (bytes, hash)
     }
 
@@ -129,14 +135,14 @@ impl Payload {
             },
             (Some(_), _, _) => return Err(corrupt),
         };
-        Ok(Self(Arc::new(Fields {
+        Ok(Self::from(Fields {
             to: at_most_one(spelled.to)?,
             value: at_most_one(spelled.value)?,
             data: at_most_one(spelled.data)?,
             gas: at_most_one(spelled.gas)?,
             fees,
             access: at_most_one(spelled.access)?,
-        })))
+        }))
     }
 }
 
@@ -178,7 +184,7 @@ mod tests {
 
     /// The list as it is read, written with copies of all fields.
     fn of_copies(payload: &Payload) -> Vec<u8> {
-        let (price, cap, tip) = match payload.0.fees {
+        let (price, cap, tip) = match payload.0.fields.fees {
             Fees::Ours => (None, None, None),
             Fees::Legacy { gas_price } => (Some(gas_price), None, None),
             Fees::Dynamic {
@@ -189,14 +195,14 @@ mod tests {
         let mut bytes = Vec::new();
         Spelled {
             format: FORMAT,
-            to: payload.0.to.into_iter().collect(),
-            value: payload.0.value.into_iter().collect(),
-            data: payload.0.data.clone().into_iter().collect(),
-            gas: payload.0.gas.into_iter().collect(),
+            to: payload.0.fields.to.into_iter().collect(),
+            value: payload.0.fields.value.into_iter().collect(),
+            data: payload.0.fields.data.clone().into_iter().collect(),
+            gas: payload.0.fields.gas.into_iter().collect(),
             gas_price: price.into_iter().collect(),
             max_fee: cap.into_iter().collect(),
             max_priority_fee: tip.into_iter().collect(),
-            access: payload.0.access.clone().into_iter().collect(),
+            access: payload.0.fields.access.clone().into_iter().collect(),
         }
         .encode(&mut bytes);
         bytes
@@ -282,8 +288,7 @@ mod tests {
             let payload = parse(draft);
             let written = payload.canonical();
             assert_eq!(written, of_copies(&payload), "{payload:?}");
-            assert_eq!(written.len(), payload.canonical_len());
-            assert_eq!(Payload::from_canonical(&written), Ok(payload));
+            assert_eq!(Payload::from_canonical(written).as_ref(), Ok(&payload));
         }
     }
 
@@ -330,7 +335,7 @@ mod tests {
 
     #[test]
     fn foreign_bytes_are_not_a_payload() {
-        let good = parse(base()).canonical();
+        let good = parse(base()).canonical().to_vec();
         let mut long = good.clone();
         long.push(0);
         for bad in [&[][..], &[0x80], &good[..good.len() - 1], &long] {

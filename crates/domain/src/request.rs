@@ -3,13 +3,15 @@
 
 mod parse;
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use alloy_rlp::{RlpDecodable, RlpEncodable};
 use jiff::Timestamp;
 
 use crate::amount::Unreadable;
+use crate::canonical::Words;
 use crate::ids::{Lane, RequestId, TxId};
 
 /// One entry of an EIP-2930 access list. Stored as its fields follow each other here: see `canonical`.
@@ -116,8 +118,15 @@ pub enum Fault {
 
 /// What is to be executed. Only [`Payload::parse`] makes one of client input. Copies share it: a request has many on
 /// its way.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Payload(pub(crate) Arc<Fields>);
+#[derive(Clone)]
+pub struct Payload(pub(crate) Arc<Shared>);
+
+/// What copies share.
+pub(crate) struct Shared {
+    pub(crate) fields: Fields,
+    /// How they are spelled, once somebody has asked.
+    pub(crate) words: OnceLock<Words>,
+}
 
 /// What a client gave.
 #[derive(Debug, PartialEq, Eq)]
@@ -130,66 +139,93 @@ pub(crate) struct Fields {
     pub(crate) access: Option<Vec<Access>>,
 }
 
+impl PartialEq for Payload {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.fields == other.0.fields
+    }
+}
+
+impl Eq for Payload {}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Payload").field(&self.0.fields).finish()
+    }
+}
+
+impl From<Fields> for Payload {
+    fn from(fields: Fields) -> Self {
+        Self(Arc::new(Shared {
+            fields,
+            words: OnceLock::new(),
+        }))
+    }
+}
+
 impl Payload {
     /// Nothing, sent to this account: what uses a nonce up and does no more.
     #[must_use]
     pub fn nothing(to: Address) -> Self {
-        Self(Arc::new(Fields {
+        Self::from(Fields {
             to: Some(to),
             value: None,
             data: None,
             gas: None,
             fees: Fees::Ours,
             access: None,
-        }))
+        })
     }
 
     /// The receiver; `None` creates a contract.
     #[must_use]
     pub fn to(&self) -> Option<Address> {
-        self.0.to
+        self.0.fields.to
     }
 
     /// The wei to send, if the client said.
     #[must_use]
     pub fn value(&self) -> Option<U256> {
-        self.0.value
+        self.0.fields.value
     }
 
     /// Call data or init code, if the client gave any.
     #[must_use]
     pub fn given_data(&self) -> Option<&Bytes> {
-        self.0.data.as_ref()
+        self.0.fields.data.as_ref()
     }
 
     /// Call data or init code; empty when none was given.
     #[must_use]
     pub fn data(&self) -> &[u8] {
-        self.0.data.as_ref().map_or(&[], |data| data.as_ref())
+        self.0
+            .fields
+            .data
+            .as_ref()
+            .map_or(&[], |data| data.as_ref())
     }
 
     /// The gas limit, if the client said.
     #[must_use]
     pub fn gas(&self) -> Option<u64> {
-        self.0.gas
+        self.0.fields.gas
     }
 
     /// What the client said about fees.
     #[must_use]
     pub fn fees(&self) -> Fees {
-        self.0.fees
+        self.0.fields.fees
     }
 
     /// The access list, if the client gave one.
     #[must_use]
     pub fn given_access(&self) -> Option<&[Access]> {
-        self.0.access.as_deref()
+        self.0.fields.access.as_deref()
     }
 
     /// The access list; empty when none was given.
     #[must_use]
     pub fn access(&self) -> &[Access] {
-        self.0.access.as_deref().unwrap_or_default()
+        self.0.fields.access.as_deref().unwrap_or_default()
     }
 }
 

@@ -223,7 +223,7 @@ impl PostgresStore {
         let (payloads, hashes): (Vec<_>, Vec<_>) = picked()
             .map(|(_, tx)| {
                 tx.payload()
-                    .map(|(bytes, hash)| (bytes, hash.to_vec()))
+                    .map(|(bytes, hash)| (bytes, hash.as_slice()))
                     .unzip()
             })
             .unzip();

@@ -61,7 +61,7 @@ impl NewTx {
 
     /// The stored payload and its hash; a reservation and a placeholder have none.
     #[must_use]
-    pub fn payload(&self) -> Option<(Vec<u8>, B256)> {
+    pub fn payload(&self) -> Option<(&[u8], &B256)> {
         match &self.body {
             Body::Managed(payload) => Some(payload.canonical_and_hash()),
             Body::Reserved(_) | Body::Placeholder(_) => None,
@@ -71,7 +71,7 @@ impl NewTx {
     /// Whether a stored row is this very request: the same id, or the same words.
     #[must_use]
     pub fn is_same(&self, stored: &Record) -> bool {
-        let hash = self.payload().map(|(_, hash)| hash);
+        let hash = self.payload().map(|(_, hash)| *hash);
         // One that was placed for another nonce is another request.
         let elsewhere = match self.body {
             // One that has ended without using its nonce gave it back, and is still known for it.

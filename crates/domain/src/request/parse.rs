@@ -1,8 +1,6 @@
 //! A client's words to a payload: every field is read, every rule that a node checks unseen is
 //! checked, and everything that is wrong is told at once.
 
-use std::sync::Arc;
-
 use super::{Access, Ceilings, Draft, Fault, Fees, Fields, Invalid, Payload};
 use crate::amount::{self, Unreadable};
 use crate::gas;
@@ -14,14 +12,14 @@ impl Payload {
         ceilings: Ceilings,
     ) -> Result<Self, Vec<Invalid>> {
         let mut wrong = Wrong::default();
-        let payload = Self(Arc::new(Fields {
+        let payload = Self::from(Fields {
             to: wrong.read("to", text(&draft.to), amount::address),
             value: wrong.read("value", text(&draft.value), amount::number),
             data: wrong.read("data", text(&draft.data), amount::bytes),
             gas: wrong.read("gas", text(&draft.gas), amount::gas),
             fees: read_fees(draft, ceilings, &mut wrong),
             access: wrong.read("accessList", draft.access_list.as_deref(), read_access),
-        }));
+        });
         // Rules over several fields would only repeat that one of them is unreadable.
         if wrong.0.is_empty() {
             payload.check_size(&mut wrong);
@@ -35,7 +33,8 @@ impl Payload {
     }
 
     fn check_size(&self, wrong: &mut Wrong) {
-        let bytes = self.canonical_len() + gas::ENVELOPE_BYTES;
+        // Spelled here, by whoever took it in: those who store it write for everybody.
+        let bytes = self.canonical().len() + gas::ENVELOPE_BYTES;
         if bytes > gas::TX_BYTES_MAX {
             wrong.add(
                 "data",
@@ -45,7 +44,7 @@ impl Payload {
                 },
             );
         }
-        if self.0.to.is_none() {
+        if self.0.fields.to.is_none() {
             let code = self.data().len();
             if code == 0 {
                 wrong.add("to", Fault::NoReceiver);
@@ -57,8 +56,8 @@ impl Payload {
     }
 
     fn check_gas(&self, wrong: &mut Wrong) {
-        let least = gas::least(self.0.to.is_none(), self.data(), self.access());
-        let Some(gas) = self.0.gas else {
+        let least = gas::least(self.0.fields.to.is_none(), self.data(), self.access());
+        let Some(gas) = self.0.fields.gas else {
             // No gas limit can help when the bytes alone cost more than the cap.
             if least > gas::GAS_MAX {
                 wrong.add("data", Fault::GasAbove(gas::GAS_MAX));

@@ -103,7 +103,7 @@ impl Handed {
     pub(crate) fn of(tx: &NewTx) -> Self {
         let (payload, loan, placeholder) = match &tx.body {
             Body::Managed(payload) => (
-                Some(Bytes::from(payload.canonical()).to_string()),
+                Some(Bytes::copy_from_slice(payload.canonical()).to_string()),
                 None,
                 None,
             ),

@@ -397,7 +397,7 @@ fn rows(share: &mut [(i64, i64)], turn: &mut usize, batch: usize, payload: &Payl
     for _ in 0..batch {
         let (lane, nonce) = &mut share[*turn];
         *turn = (*turn + 1) % width;
-        let (payload, hash) = payload.canonical_and_hash();
+        let (payload, hash) = (payload.canonical().to_vec(), payload.hash());
         let tx = Uuid::now_v7();
         made.lane.push(*lane);
         made.tx.push(tx);

@@ -36,8 +36,8 @@ struct Rows<'a> {
     /// Absent for what is managed.
     kind: Sparse<&'static str>,
     request: Sparse<&'a str>,
-    payload: Sparse<Vec<u8>>,
-    payload_hash: Sparse<Vec<u8>>,
+    payload: Sparse<&'a [u8]>,
+    payload_hash: Sparse<&'a [u8]>,
     nonce: Vec<i64>,
     not_after: Sparse<Timestamp>,
     meta: Sparse<&'a str>,
@@ -122,7 +122,7 @@ impl<'a> Call<'a> {
         rows.request
             .push(tx.request_id.as_ref().map(|id| id.as_str()));
         rows.payload.push(payload);
-        rows.payload_hash.push(hash.map(|hash| hash.to_vec()));
+        rows.payload_hash.push(hash.map(|hash| hash.as_slice()));
         rows.nonce.push(nonce.column());
         rows.not_after.push(tx.not_after);
         rows.meta.push(tx.meta.as_ref().map(|meta| meta.as_str()));
