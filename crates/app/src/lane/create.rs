@@ -18,6 +18,10 @@ use crate::ports::{
     Stored,
 };
 
+/// So many answers are told apart from the worker. Fewer are told sooner than a task is begun; of more the next
+/// statement of a busy lane would have to wait for all.
+const TOLD_APART: usize = 16;
+
 impl Worker {
     /// The last part of a turn.
     pub(super) async fn create(&mut self, mut works: Works) {
@@ -66,6 +70,7 @@ impl Worker {
         let sent = written.sent;
         match written.answers {
             Ok(answers) => {
+                let mut known = Vec::with_capacity(answers.len());
                 for ((work, batch), answer) in works.into_iter().zip(written.shares).zip(answers) {
                     match answer {
                         LaneCreated::Done {
@@ -81,13 +86,14 @@ impl Worker {
                             let asks = work.asks.iter().map(|ask| (ask.seat, &ask.tx));
                             let asks: Vec<(Seat, &NewTx)> = asks.collect();
                             self.track(&asks, &txs, batch.held);
-                            tell_stored(work.asks, txs, batch.held);
+                            known.push((work.asks, txs, batch.held));
                         }
                         LaneCreated::Refused(why) => {
                             self.refused(batch.held, work.asks, why, "create").await;
                         }
                     }
                 }
+                tell_stored(known, rows);
             }
             Err(error) => self.uncreated(works, rows, error).await,
         }
@@ -260,10 +266,20 @@ fn tell_early(works: &mut [Work], batches: &[LaneBatch], now: Timestamp) {
     }
 }
 
-fn tell_stored(asks: Vec<Ask>, answers: Vec<Stored>, held: Held) {
-    for (ask, answer) in asks.into_iter().zip(answers) {
-        let verdict = told(ask.seat, &ask.tx, answer, held);
-        ask.tell(verdict);
+/// Tells what is stored. Many are told by a task of their own, while the worker sees to its next batch.
+fn tell_stored(known: Vec<(Vec<Ask>, Vec<Stored>, Held)>, rows: usize) {
+    let tell = move || {
+        for (asks, answers, held) in known {
+            for (ask, answer) in asks.into_iter().zip(answers) {
+                let verdict = told(ask.seat, &ask.tx, answer, held);
+                ask.tell(verdict);
+            }
+        }
+    };
+    if rows < TOLD_APART {
+        tell();
+    } else {
+        tokio::spawn(async move { tell() });
     }
 }
 
