@@ -256,6 +256,11 @@ impl Ticks {
     }
 }
 
+/// How far a difference of CPU seconds may be off: both are counted in whole ticks.
+pub(crate) fn cpu_seconds_unsure() -> f64 {
+    2.0 / ticks_per_second()
+}
+
 fn ticks_per_second() -> f64 {
     static TICKS: OnceLock<f64> = OnceLock::new();
     *TICKS.get_or_init(|| {

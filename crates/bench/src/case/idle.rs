@@ -13,6 +13,7 @@ use crate::figures::share;
 use crate::load::Load;
 use crate::meters::Gauge;
 use crate::node::{Node, Spec};
+use crate::process::cpu_seconds_unsure;
 use crate::report::{Found, Part, Target};
 
 const FEW: usize = 16;
@@ -104,8 +105,10 @@ async fn look(world: &World<'_>, node: &Node, name: &str) -> Result<Part> {
     gauge.end(0).await?;
     let (costs, seconds) = (gauge.costs(), time.as_secs_f64());
     let percent = share(costs.node_cpu(), seconds) * 100.0;
+    // So little that ticks are seen.
+    let unsure = share(cpu_seconds_unsure(), costs.node_cpu());
     let part = Part::new(name, percent, 100.0, "% of a core")
-        .noise(0.05)
+        .noise(unsure.max(0.05))
         .fact("nodeCpuPercent", percent)
         .fact("statementsPerSecond", share(costs.operations(), seconds))
         .fact("walBytesPerSecond", share(costs.wal_bytes(), seconds))

@@ -1,52 +1,79 @@
 //! What the database does on our tables without us: the measure of everything else.
 
+use std::time::Duration;
+
 use anyhow::Result;
 
 use super::{Case, World};
 use crate::figures::{Course, Times};
-use crate::plain::BATCH;
+use crate::plain::{BATCH, Plain};
 use crate::report::{Found, Part};
 
-const BATCHES: [usize; 4] = [BATCH, 1, 64, 1_024];
 const LANES: usize = 16;
 const DATA_BYTES: usize = 200;
 
+/// What is held against L.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Inserts(usize),
+    Updates,
+    Commits,
+}
+
+const KINDS: [Kind; 5] = [
+    Kind::Inserts(1),
+    Kind::Inserts(64),
+    Kind::Inserts(1_024),
+    Kind::Updates,
+    Kind::Commits,
+];
+
+impl Kind {
+    fn name(self) -> String {
+        match self {
+            Self::Inserts(batch) => format!("inserts, batches of {batch}"),
+            Self::Updates => format!("updates, batches of {BATCH}"),
+            Self::Commits => "commits of one row, one connection".to_owned(),
+        }
+    }
+
+    /// Rows per second.
+    async fn rate(self, plain: &mut Plain, time: Duration) -> Result<f64> {
+        match self {
+            Self::Inserts(batch) => plain.inserts(batch, time).await,
+            Self::Updates => plain.updates(BATCH, time).await,
+            Self::Commits => Ok(Times::new(plain.commits(time).await?).rate()),
+        }
+    }
+}
+
 pub(super) const fn steps() -> u64 {
-    3
+    1
 }
 
 pub(super) async fn run(world: &World<'_>) -> Result<Found> {
     let plan = &world.plan;
     let mut plain = world.plain(LANES, DATA_BYTES).await?;
-    let mut parts = Vec::new();
-    world.screen.step("limit", "plain inserts");
+    world
+        .screen
+        .step("limit", "plain inserts, updates and commits, in turns");
     plain.inserts(BATCH, plan.warm_up()).await?;
-    for batch in BATCHES {
-        let mut course = Course::begin();
-        for _ in 0..plan.slices {
-            course.push_alone(plain.inserts(batch, plan.slice()).await?);
+    let mut limit = Course::begin();
+    let mut courses = KINDS.map(|kind| (kind, Course::begin()));
+    for _ in 0..plan.slices {
+        let rows = plain.inserts(BATCH, plan.slice()).await?;
+        limit.push(rows, rows);
+        for (kind, course) in &mut courses {
+            course.push(kind.rate(&mut plain, plan.slice()).await?, rows);
         }
-        parts.push((format!("inserts, batches of {batch}"), course));
     }
-    world.screen.step("limit", "plain updates");
-    let mut course = Course::begin();
-    for _ in 0..plan.slices {
-        course.push_alone(plain.updates(BATCH, plan.slice()).await?);
-    }
-    parts.push((format!("updates, batches of {BATCH}"), course));
-    world.screen.step("limit", "commits of one row");
-    let mut course = Course::begin();
-    for _ in 0..plan.slices {
-        let commits = Times::new(plain.commits(plan.slice()).await?);
-        course.push_alone(commits.rate());
-    }
-    parts.push(("commits of one row, one connection".to_owned(), course));
-    let limit = parts.first().map_or(0.0, |(_, course)| course.rate());
-    let part = |(name, course): (String, Course)| Part::mean(name, course.against(limit), "rows/s");
+    let part = |(kind, course): (Kind, Course)| Part::mean(kind.name(), course, "rows/s");
+    let mut parts = vec![Part::mean(Kind::Inserts(BATCH).name(), limit, "rows/s")];
+    parts.extend(courses.map(part));
     Ok(Found {
         case: Case::Limit,
         ratio_is: "rows per second over L, plain inserts in batches of 256",
-        parts: parts.into_iter().map(part).collect(),
+        parts,
         notes: vec![format!(
             "managed_tx, tx_event and due_work over {LANES} lanes, {DATA_BYTES} bytes of data each, two connections"
         )],
