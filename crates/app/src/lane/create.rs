@@ -70,7 +70,7 @@ impl Worker {
         let sent = written.sent;
         match written.answers {
             Ok(answers) => {
-                let mut known = Vec::with_capacity(answers.len());
+                let (mut known, mut refused) = (Vec::with_capacity(answers.len()), Vec::new());
                 for ((work, batch), answer) in works.into_iter().zip(written.shares).zip(answers) {
                     match answer {
                         LaneCreated::Done {
@@ -88,12 +88,14 @@ impl Worker {
                             self.track(&asks, &txs, batch.held);
                             known.push((work.asks, txs, batch.held));
                         }
-                        LaneCreated::Refused(why) => {
-                            self.refused(batch.held, work.asks, why, "create").await;
-                        }
+                        LaneCreated::Refused(why) => refused.push((batch.held, work.asks, why)),
                     }
                 }
                 tell_stored(known, rows);
+                // Some of these ask the store again: what is stored does not wait for that.
+                for (held, asks, why) in refused {
+                    self.refused(held, asks, why, "create").await;
+                }
             }
             Err(error) => self.uncreated(works, rows, error).await,
         }
