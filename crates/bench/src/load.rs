@@ -105,10 +105,11 @@ impl Slice {
 enum Pace {
     /// Each connection sends when it has its answer.
     Closed(Window),
-    /// So many a second, whether answers come or not.
+    /// So many a second, whether answers come or not. The first are not timed.
     Open {
         began: Instant,
         rate: f64,
+        untimed: u64,
         count: u64,
     },
 }
@@ -155,7 +156,8 @@ impl Load {
         self.order(Rate::Closed(LEAD), time).await
     }
 
-    /// So many requests a second, by the clock.
+    /// So many requests a second, by the clock. What was due in the [`LEAD`] is not timed: a node that has had nothing to
+    /// do until then first has to get going.
     pub(crate) async fn open(&self, rate: f64, time: Duration) -> Result<Slice> {
         self.order(Rate::Open(rate), time).await
     }
@@ -220,7 +222,8 @@ async fn slice(clients: &mut Vec<Client>, rate: Rate, time: Duration) -> Result<
         Rate::Open(rate) => Pace::Open {
             began,
             rate,
-            count: count(rate, time),
+            untimed: count(rate, LEAD),
+            count: count(rate, LEAD + time),
         },
     };
     let next = Arc::new(AtomicU64::new(0));
@@ -270,7 +273,12 @@ async fn work(mut client: Client, pace: Pace, next: Arc<AtomicU64>) -> Result<(C
                 tally.steady += accepted * window.part(sent, std::time::Instant::now());
             }
         }
-        Pace::Open { began, rate, count } => {
+        Pace::Open {
+            began,
+            rate,
+            untimed,
+            count,
+        } => {
             let alarm = Alarm::new()?;
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
@@ -278,12 +286,13 @@ async fn work(mut client: Client, pace: Pace, next: Arc<AtomicU64>) -> Result<(C
                     break;
                 }
                 let due = began + Duration::from_secs_f64(crate::figures::real(number) / rate);
+                let timed = number >= untimed;
                 if Instant::now() < due {
                     alarm.until(due).await?;
-                    tally.lags.push(due.elapsed());
+                    tally.lags.extend(timed.then(|| due.elapsed()));
                 }
                 client.post(&mut tally).await?;
-                tally.latencies.push(due.elapsed());
+                tally.latencies.extend(timed.then(|| due.elapsed()));
             }
         }
     }
