@@ -134,8 +134,9 @@ pub trait Store: Send + Sync {
     async fn lanes(&self, after: Option<LaneId>, limit: usize)
     -> Result<Vec<LaneView>, StoreError>;
 
-    /// What has not ended, by chain. Costs what is unfinished, read once; the past costs nothing.
-    async fn backlog(&self) -> Result<Vec<Backlog>, StoreError>;
+    /// What has not ended, by chain: of at most so many transactions, in the order of their ids, after the given one.
+    /// Fewer of them means that there are no more. A page costs what it counts; the past costs nothing.
+    async fn backlog(&self, after: Option<TxId>, limit: usize) -> Result<Vec<Backlog>, StoreError>;
 
     /// Stops or resumes the giving of nonces and the storing of attempts. When it answers, no
     /// statement that began before can still do either. Needs no leadership, but is audited.

@@ -190,8 +190,9 @@ impl Store for PostgresStore {
         self.view_many(after, limit).await
     }
 
-    async fn backlog(&self) -> Result<Vec<Backlog>, StoreError> {
-        self.backlog_by_chain().await
+    async fn backlog(&self, after: Option<TxId>, limit: usize) -> Result<Vec<Backlog>, StoreError> {
+        check::limit(limit)?;
+        self.backlog_by_chain(after, limit).await
     }
 
     async fn pause(

@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 
 use fencepost_app::ports::{Backlog, LaneView, READ_LIMIT_MAX, Record, StoreError};
-use fencepost_domain::ids::{ChainId, Lane, LaneId, LaneSeq, Nonce, Token};
+use fencepost_domain::ids::{ChainId, Lane, LaneId, LaneSeq, Nonce, Token, TxId};
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
 
 use crate::lease::leader;
 use crate::operate::pause_reason;
@@ -33,32 +35,41 @@ SELECT l.lane_id, l.chain_id, l.signer, l.owner_node, l.owner_incarnation, l.own
  ORDER BY l.lane_id
  LIMIT $4";
 
-/// The narrow tables alone, each read once. Ids grow with time, so the oldest is the lowest; as text, because there is
-/// no lowest uuid before PostgreSQL 18. It is looked up by its id: a join would be planned without knowing how large the
-/// tables have become.
+/// A page of the narrow tables, each along its index of ids. As text, because there is no lowest uuid before PostgreSQL
+/// 18. What else is needed is looked up by its id: joins would be planned without knowing how large tables have become.
 const BACKLOG: &str = "
 WITH open AS MATERIALIZED (
-    SELECT lane_id, count(*) AS n, min(tx_id::text COLLATE \"C\") AS first FROM due_work GROUP BY lane_id
-    UNION ALL
-    SELECT lane_id, count(*), min(tx_id::text COLLATE \"C\") FROM lane_queue GROUP BY lane_id
+    SELECT lane_id, count(*) AS n, min(tx_id::text COLLATE \"C\") AS first, max(tx_id::text COLLATE \"C\") AS last
+      FROM ((SELECT tx_id, lane_id FROM due_work WHERE tx_id > $1 ORDER BY tx_id LIMIT $2)
+            UNION ALL
+            (SELECT tx_id, lane_id FROM lane_queue WHERE tx_id > $1 ORDER BY tx_id LIMIT $2)
+            ORDER BY tx_id LIMIT $2) AS page
+     GROUP BY lane_id
 ), chain AS MATERIALIZED (
-    SELECT l.chain_id, sum(o.n)::bigint AS n, min(o.first) AS first
-      FROM open o JOIN signer_lease l ON l.lane_id = o.lane_id
-     GROUP BY l.chain_id
+    SELECT (SELECT l.chain_id FROM signer_lease l WHERE l.lane_id = o.lane_id) AS chain_id,
+           sum(n)::bigint AS n, min(first)::uuid AS first, max(last)::uuid AS last
+      FROM open o GROUP BY 1
 )
-SELECT c.chain_id, c.n, (SELECT m.created_at FROM managed_tx m WHERE m.tx_id = c.first::uuid) AS oldest_at
+SELECT c.chain_id, c.n, c.last, (SELECT m.created_at FROM managed_tx m WHERE m.tx_id = c.first) AS oldest_at
   FROM chain c
  ORDER BY c.chain_id";
 
 impl PostgresStore {
-    pub(crate) async fn backlog_by_chain(&self) -> Result<Vec<Backlog>, StoreError> {
-        let found = self.connections.read(BACKLOG, &[]).await?;
+    pub(crate) async fn backlog_by_chain(
+        &self,
+        after: Option<TxId>,
+        limit: usize,
+    ) -> Result<Vec<Backlog>, StoreError> {
+        let after = after.map_or(Uuid::nil(), |tx| tx.0);
+        let page = [&after as &(dyn ToSql + Sync), &rows(limit)];
+        let found = self.connections.read(BACKLOG, &page).await?;
         let backlog = |row: &Row| {
             let count: i64 = column(row, "n")?;
             Ok(Backlog {
                 chain: ChainId::from_column(column(row, "chain_id")?)?,
                 count: u64::try_from(count).map_err(|_| corrupt("n"))?,
                 oldest_at: column(row, "oldest_at")?,
+                last: TxId(column(row, "last")?),
             })
         };
         found.iter().map(backlog).collect()

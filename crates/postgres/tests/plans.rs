@@ -11,8 +11,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use fencepost_app::ports::{
     Acquired, Action, Acts, Bid, Body, CursorMove, Decided, Decision, Held, Holder, Key, LaneBatch,
-    LaneCreated, LaneMoves, LanePromotion, Move, NewRemedy, NewTx, PageQuery, Record, Retire,
-    Stage, Store, Terms,
+    LaneCreated, LaneMoves, LanePromotion, Move, NewRemedy, NewTx, PageQuery, READ_LIMIT_MAX,
+    Record, Retire, Stage, Store, Terms,
 };
 use fencepost_domain::B256;
 use fencepost_domain::attempt::Kind::Original;
@@ -89,6 +89,8 @@ async fn fill(url: &str) -> Result<()> {
              INSERT INTO lane_floor (lane_id, nonce) SELECT lane_id, 1 FROM signer_lease WHERE chain_id = 9;
              INSERT INTO due_work (tx_id, lane_id, due_at)
              SELECT tx_id, lane_id, now() + interval '1 day' FROM managed_tx WHERE lane_id >= 1000000 LIMIT 100000;
+             INSERT INTO signer_lease (lane_id, chain_id, signer) OVERRIDING SYSTEM VALUE
+             SELECT lane_id, 9, substr(sha256(('of ' || lane_id)::bytea), 1, 20) FROM due_work WHERE lane_id >= 1000000 GROUP BY lane_id;
              INSERT INTO tx_attempt (tx_id, n, chain_id, kind, tx_hash, raw, fencing_token)
              SELECT tx_id, 1, 9, 'ORIGINAL', tx_hash, '\\x01', 1 FROM managed_tx WHERE lane_id >= 1000000 LIMIT 100000;
              INSERT INTO tx_completion (seq, tx_id, lane_id, state)
@@ -325,6 +327,9 @@ impl Desk {
         store.completions(FeedSeq::new(99_990)?, 10).await?;
         store.lane(lane(1)).await?.context("the lane")?;
         store.gaps(held.lane, Nonce::ZERO, 10).await?;
+        for after in [None, Some(id)] {
+            store.backlog(after, READ_LIMIT_MAX).await?;
+        }
         for stage in [Stage::Thin, Stage::Delete, Stage::Sweep] {
             let batch = Retire {
                 stage,

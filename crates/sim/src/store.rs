@@ -291,7 +291,7 @@ line! {
         fn unwatched(within: Duration, after: Option<LaneId>, limit: usize) -> Vec<Orphan>;
         fn lane(lane: Lane) -> Option<LaneView>;
         fn lanes(after: Option<LaneId>, limit: usize) -> Vec<LaneView>;
-        fn backlog() -> Vec<Backlog>;
+        fn backlog(after: Option<TxId>, limit: usize) -> Vec<Backlog>;
         fn gaps(lane: LaneId, from: Nonce, limit: usize) -> Vec<Nonce>;
         fn queued(lane: LaneId, limit: usize) -> Vec<Record>;
         fn queued_lanes(after: Option<LaneId>, limit: usize) -> Vec<LaneId>;

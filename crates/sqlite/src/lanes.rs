@@ -1,14 +1,15 @@
 //! Lanes: making them, and what an operator sees of them.
 
 use fencepost_app::ports::{Backlog, LaneView, READ_LIMIT_MAX, Record};
-use fencepost_domain::ids::{ChainId, Lane, LaneId, Nonce};
+use fencepost_domain::ids::{ChainId, Lane, LaneId, Nonce, TxId};
 use jiff::Timestamp;
 use rusqlite::params;
+use uuid::Uuid;
 
 use crate::db::{Db, Micros};
 use crate::error::{Answer, broken};
 use crate::lease::{LaneRow, select_lane};
-use crate::row::{record, select_record, time};
+use crate::row::{key, record, select_record, time};
 
 pub(crate) fn open(db: &Db<'_>, lanes: &[Lane]) -> Answer<Vec<LaneId>> {
     lanes.iter().map(|lane| open_one(db, *lane)).collect()
@@ -54,22 +55,27 @@ pub(crate) fn lanes(db: &Db<'_>, after: Option<LaneId>, limit: usize) -> Answer<
     rows.iter().map(|row| view(db, row)).collect()
 }
 
-pub(crate) fn backlog(db: &Db<'_>) -> Answer<Vec<Backlog>> {
+pub(crate) fn backlog(db: &Db<'_>, after: Option<TxId>, limit: usize) -> Answer<Vec<Backlog>> {
     db.all(
-        "SELECT w.chain_id, w.n, t.created_at
-           FROM (SELECT l.chain_id, count(*) AS n, min(o.tx_id) AS tx_id
-                   FROM (SELECT lane_id, tx_id FROM due_work
-                         UNION ALL SELECT lane_id, tx_id FROM lane_queue) o
+        "SELECT w.chain_id, w.n, t.created_at, w.last
+           FROM (SELECT l.chain_id, count(*) AS n, min(o.tx_id) AS first, max(o.tx_id) AS last
+                   FROM (SELECT * FROM (SELECT tx_id, lane_id FROM due_work
+                                         WHERE tx_id > ?1 ORDER BY tx_id LIMIT ?2)
+                         UNION ALL
+                         SELECT * FROM (SELECT tx_id, lane_id FROM lane_queue
+                                         WHERE tx_id > ?1 ORDER BY tx_id LIMIT ?2)
+                          ORDER BY tx_id LIMIT ?2) o
                    JOIN signer_lease l ON l.lane_id = o.lane_id
                   GROUP BY l.chain_id) w
-           JOIN managed_tx t ON t.tx_id = w.tx_id
+           JOIN managed_tx t ON t.tx_id = w.first
           ORDER BY w.chain_id",
-        [],
+        params![key(after.unwrap_or(TxId(Uuid::nil()))), limit],
         |row| {
             Ok(Backlog {
                 chain: ChainId::from_column(row.get(0)?)?,
                 count: row.get(1)?,
                 oldest_at: time(row.get(2)?)?,
+                last: TxId(Uuid::from_bytes(row.get(3)?)),
             })
         },
     )

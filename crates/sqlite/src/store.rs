@@ -108,8 +108,9 @@ impl Store for SqliteStore {
         self.read(move |db| lanes::lanes(db, after, limit)).await
     }
 
-    async fn backlog(&self) -> Answered<Vec<Backlog>> {
-        self.read(lanes::backlog).await
+    async fn backlog(&self, after: Option<TxId>, limit: usize) -> Answered<Vec<Backlog>> {
+        check::limit(limit)?;
+        self.read(move |db| lanes::backlog(db, after, limit)).await
     }
 
     async fn pause(&self, lane: LaneId, change: PauseChange, audit: &Audit) -> Answered<Paused> {

@@ -83,24 +83,35 @@ pub async fn the_backlog_is_told_by_chain(harness: &dyn Harness) {
     let bench = Bench::new(harness).await;
     let store = &bench.store;
     let [idle, far] = bench.open([lane(2), lane_on(7, 1)]).await;
-    assert_eq!(store.backlog().await.unwrap(), []);
+    assert_eq!(store.backlog(None, PLENTY).await.unwrap(), []);
     let a = bench.seat("a", lane(1)).await;
     let oldest =
         |tx: TxId| async move { store.find(&Key::Id(tx)).await.unwrap().unwrap().created_at };
-    let backlog = |chain, count, oldest_at| Backlog {
+    let backlog = |chain, count, oldest_at, last| Backlog {
         chain: chain_id(chain),
         count,
         oldest_at,
+        last: id(last),
     };
     done(a.create(txs([5, 3, 4])).await);
     a.mine(id(4), 4).await;
     bench.advance(Duration::from_secs(1)).await;
     let wait = [(idle, tx(7)), (far, tx(9)), (far, tx(8))];
     store.enqueue(&wait, Wait::Leader, PLENTY).await.unwrap();
-    let told = store.backlog().await.unwrap();
-    let here = backlog(1, 4, oldest(id(3)).await);
-    let there = backlog(7, 2, oldest(id(8)).await);
+    let told = store.backlog(None, PLENTY).await.unwrap();
+    let here = backlog(1, 4, oldest(id(3)).await, 7);
+    let there = backlog(7, 2, oldest(id(8)).await, 9);
     assert_eq!(told, [here, there]);
+    // Page by page each is counted once, whichever table it is in.
+    let told = store.backlog(None, 4).await.unwrap();
+    assert_eq!(told, [here]);
+    let told = store.backlog(Some(id(4)), 3).await.unwrap();
+    let here = backlog(1, 2, oldest(id(5)).await, 7);
+    let there = backlog(7, 1, oldest(id(8)).await, 8);
+    assert_eq!(told, [here, there]);
+    let told = store.backlog(Some(id(8)), 3).await.unwrap();
+    assert_eq!(told, [backlog(7, 1, oldest(id(9)).await, 9)]);
+    assert_eq!(store.backlog(Some(id(9)), 3).await.unwrap(), []);
     for n in [3, 5] {
         a.confirm(id(n), n).await;
     }
@@ -108,8 +119,8 @@ pub async fn the_backlog_is_told_by_chain(harness: &dyn Harness) {
     for n in [8, 9] {
         b.step(id(n), Input::Cancel).await;
     }
-    let told = store.backlog().await.unwrap();
-    assert_eq!(told, [backlog(1, 2, oldest(id(4)).await)]);
+    let told = store.backlog(None, PLENTY).await.unwrap();
+    assert_eq!(told, [backlog(1, 2, oldest(id(4)).await, 7)]);
 }
 
 /// Any node may queue, for lanes it does not lead and for lanes that nobody leads.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use fencepost_domain::ids::{ChainId, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, Token};
+use fencepost_domain::ids::{
+    ChainId, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, Token, TxId,
+};
 use jiff::Timestamp;
 
 use super::Record;
@@ -123,7 +125,7 @@ pub struct Orphan {
     pub lane: Lane,
 }
 
-/// What has not ended on a chain.
+/// What has not ended on a chain, of one page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backlog {
     /// Which chain.
@@ -132,6 +134,8 @@ pub struct Backlog {
     pub count: u64,
     /// When the one with the lowest id was created: ids grow with time.
     pub oldest_at: Timestamp,
+    /// The one with the highest id.
+    pub last: TxId,
 }
 
 /// A node that beat lately.

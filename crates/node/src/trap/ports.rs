@@ -181,7 +181,7 @@ trapped! {
     fn unwatched(within: Duration, after: Option<LaneId>, limit: usize) -> Vec<Orphan>;
     fn lane(lane: Lane) -> Option<LaneView>;
     fn lanes(after: Option<LaneId>, limit: usize) -> Vec<LaneView>;
-    fn backlog() -> Vec<Backlog>;
+    fn backlog(after: Option<TxId>, limit: usize) -> Vec<Backlog>;
     fn pause(lane: LaneId, change: PauseChange, audit: &Audit) -> Paused;
     fn move_cursor(lane: LaneId, to: &CursorMove, audit: &Audit) -> CursorMoved;
     fn gaps(lane: LaneId, from: Nonce, limit: usize) -> Vec<Nonce>;

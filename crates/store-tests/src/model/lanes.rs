@@ -11,7 +11,6 @@ use fencepost_domain::flat::Name;
 use fencepost_domain::ids::{
     ChainId, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, Token, TxId,
 };
-use jiff::Timestamp;
 
 use super::memory::{LaneRow, Node, Whole};
 
@@ -234,22 +233,30 @@ impl Whole {
             .collect())
     }
 
-    pub(super) fn backlog(&self) -> Vec<Backlog> {
-        let mut chains: BTreeMap<ChainId, BTreeMap<TxId, Timestamp>> = BTreeMap::new();
+    pub(super) fn backlog(
+        &self,
+        after: Option<TxId>,
+        limit: usize,
+    ) -> Result<Vec<Backlog>, StoreError> {
+        check::limit(limit)?;
+        let mut open: BTreeMap<TxId, ChainId> = BTreeMap::new();
         for row in self.lanes.values() {
-            let open = row.due.keys().chain(&row.queue);
-            let open = open.map(|tx| (*tx, self.records[tx].created_at));
-            chains.entry(row.lane.chain).or_default().extend(open);
+            let unfinished = row.due.keys().chain(&row.queue);
+            open.extend(unfinished.map(|tx| (*tx, row.lane.chain)));
         }
-        let backlog = chains.into_iter().filter_map(|(chain, open)| {
-            let (_, oldest_at) = open.first_key_value()?;
-            Some(Backlog {
+        let page = open.into_iter().filter(|(tx, _)| Some(*tx) > after);
+        let mut chains: BTreeMap<ChainId, Backlog> = BTreeMap::new();
+        for (tx, chain) in page.take(limit) {
+            let backlog = chains.entry(chain).or_insert_with(|| Backlog {
                 chain,
-                count: u64::try_from(open.len()).unwrap(),
-                oldest_at: *oldest_at,
-            })
-        });
-        backlog.collect()
+                count: 0,
+                oldest_at: self.records[&tx].created_at,
+                last: tx,
+            });
+            backlog.count += 1;
+            backlog.last = tx;
+        }
+        Ok(chains.into_values().collect())
     }
 
     fn view(&self, id: LaneId, row: &LaneRow) -> LaneView {

@@ -210,8 +210,8 @@ impl Store for Memory {
         self.whole().lane_views(after, limit)
     }
 
-    async fn backlog(&self) -> Result<Vec<Backlog>, StoreError> {
-        Ok(self.whole().backlog())
+    async fn backlog(&self, after: Option<TxId>, limit: usize) -> Result<Vec<Backlog>, StoreError> {
+        self.whole().backlog(after, limit)
     }
 
     async fn pause(
