@@ -8,7 +8,7 @@ use fencepost_domain::ids::{
 };
 use fencepost_domain::request::{Meta, Payload};
 use fencepost_domain::state::{Kind, State};
-use fencepost_domain::{Address, B256};
+use fencepost_domain::{Address, B256, keccak256};
 use jiff::Timestamp;
 use rusqlite::Row;
 use rusqlite::types::FromSql;
@@ -94,15 +94,13 @@ impl<'a> Cells<'a> {
         if bytes.as_ref().is_some_and(Vec::is_empty) {
             return Ok((None, accepted));
         }
-        let payload = bytes
-            .map(|bytes| Payload::from_canonical(&bytes))
-            .transpose()?;
         // A flipped bit in the file must not become another transfer.
-        if payload.as_ref().map(Payload::hash) != accepted {
+        if bytes.as_ref().map(keccak256) != accepted {
             let column = "payload_hash";
             return Err(Corrupt { column }.into());
         }
-        Ok((payload, None))
+        let payload = bytes.map(|bytes| Payload::from_canonical(&bytes));
+        Ok((payload.transpose()?, None))
     }
 
     fn state(&mut self, kind: Kind) -> Answer<State> {
