@@ -125,7 +125,10 @@ impl Handed {
         let body = match (self.payload, self.loan, self.placeholder) {
             (Some(payload), None, None) => {
                 let payload = amount::bytes(&payload).ok()?;
-                Body::Managed(Payload::from_canonical(&payload).ok()?)
+                let payload = Payload::from_canonical(&payload).ok()?;
+                // Here, where many are read at once, and not while the statement is made that all wait for.
+                let _ = payload.hash();
+                Body::Managed(payload)
             }
             (None, Some(loan), None) => Body::Reserved(loan.read()?),
             (None, None, Some(nonce)) => Body::Placeholder(Nonce::new(nonce).ok()?),
