@@ -58,6 +58,8 @@ pub(crate) struct Slice {
     busy: (Duration, Duration),
     /// From the moment a request should have been sent until its answer.
     pub(crate) latencies: Vec<Duration>,
+    /// The same of those that were due in the lead.
+    pub(crate) early: Vec<Duration>,
     /// How late the generator sent what it was free to send.
     pub(crate) lags: Vec<Duration>,
 }
@@ -96,6 +98,7 @@ impl Slice {
         self.busy.0 += other.busy.0;
         self.busy.1 += other.busy.1;
         self.latencies.extend(other.latencies);
+        self.early.extend(other.early);
         self.lags.extend(other.lags);
     }
 }
@@ -105,11 +108,11 @@ impl Slice {
 enum Pace {
     /// Each connection sends when it has its answer.
     Closed(Window),
-    /// So many a second, whether answers come or not. The first are not timed.
+    /// So many a second, whether answers come or not; the first of them early.
     Open {
         began: Instant,
         rate: f64,
-        untimed: u64,
+        early: u64,
         count: u64,
     },
 }
@@ -156,7 +159,7 @@ impl Load {
         self.order(Rate::Closed(LEAD), time).await
     }
 
-    /// So many requests a second, by the clock. What was due in the [`LEAD`] is not timed: a node that has had nothing to
+    /// So many requests a second, by the clock. What was due in the [`LEAD`] is told apart: a node that has had nothing to
     /// do until then first has to get going.
     pub(crate) async fn open(&self, rate: f64, time: Duration) -> Result<Slice> {
         self.order(Rate::Open(rate), time).await
@@ -222,7 +225,7 @@ async fn slice(clients: &mut Vec<Client>, rate: Rate, time: Duration) -> Result<
         Rate::Open(rate) => Pace::Open {
             began,
             rate,
-            untimed: count(rate, LEAD),
+            early: count(rate, LEAD),
             count: count(rate, LEAD + time),
         },
     };
@@ -276,7 +279,7 @@ async fn work(mut client: Client, pace: Pace, next: Arc<AtomicU64>) -> Result<(C
         Pace::Open {
             began,
             rate,
-            untimed,
+            early,
             count,
         } => {
             let alarm = Alarm::new()?;
@@ -286,13 +289,18 @@ async fn work(mut client: Client, pace: Pace, next: Arc<AtomicU64>) -> Result<(C
                     break;
                 }
                 let due = began + Duration::from_secs_f64(crate::figures::real(number) / rate);
-                let timed = number >= untimed;
                 if Instant::now() < due {
                     alarm.until(due).await?;
-                    tally.lags.extend(timed.then(|| due.elapsed()));
+                    if number >= early {
+                        tally.lags.push(due.elapsed());
+                    }
                 }
                 client.post(&mut tally).await?;
-                tally.latencies.extend(timed.then(|| due.elapsed()));
+                if number < early {
+                    tally.early.push(due.elapsed());
+                } else {
+                    tally.latencies.push(due.elapsed());
+                }
             }
         }
     }

@@ -4,7 +4,8 @@
 
 use std::time::{Duration, Instant};
 
-/// Something runs for so long before its rate is taken: until then not every connection has a request under way.
+/// Something runs for so long before it is measured: until then not every connection has a request under way, and what
+/// had nothing to do before is not going yet.
 pub(crate) const LEAD: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Clone, Copy)]

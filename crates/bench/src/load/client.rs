@@ -27,6 +27,7 @@ pub(super) struct Tally {
     /// What the last refusal said.
     refusal: Option<String>,
     pub(super) latencies: Vec<Duration>,
+    pub(super) early: Vec<Duration>,
     pub(super) lags: Vec<Duration>,
 }
 
@@ -40,6 +41,7 @@ impl Tally {
             refused: self.refused,
             refusal: self.refusal,
             latencies: self.latencies,
+            early: self.early,
             lags: self.lags,
             ..Slice::default()
         }
