@@ -1,20 +1,18 @@
 //! The loops of a node, all in one place. Each repeats one step; a step that failed is made good by
 //! the next one.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencepost_domain::ids::{ChainId, Lane};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, timeout};
 
 use crate::causes::Causes;
+use crate::gauge;
 use crate::lifecycle::follow::Follower;
 use crate::lifecycle::retire::{IDLE, STAGES};
 use crate::node::{Crew, Node};
-use crate::ports::{Backlog, READ_LIMIT_MAX, Stage, StoreError};
+use crate::ports::Stage;
 use crate::recovery::adopt::Adopter;
 use crate::settings::Retention;
 
@@ -25,24 +23,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const LOOK_REST_MAX: Duration = Duration::from_secs(1);
 /// How often the feed is looked at while readers wait.
 const FEED_EVERY: Duration = Duration::from_millis(100);
-/// How long the gauges about all lanes stay as they are, once all is counted. Longer, and alerts come late.
-const GAUGE_EVERY: Duration = Duration::from_secs(15);
-/// For so many times of what a page of the unfinished took, counting rests. Fewer, and writers feel it; more, and a
-/// long backlog is told late.
-const GAUGE_PAGE_RESTS: u32 = 10;
-/// The longest such rest. Longer, and one page that was held up makes the gauges old; shorter, and a slow store gets
-/// no rest.
-const GAUGE_PAGE_REST_MAX: Duration = Duration::from_millis(100);
-/// The longest that is counted. What has not been reached by then is not told: the oldest comes first, and of so many
-/// all alerts say the same. Longer, and new ones that come quicker than they are counted keep the gauges as they were.
-const GAUGE_COUNTS_MAX: Duration = Duration::from_mins(2);
 /// How often a stopping node looks whether its requests have their answers.
 const STOP_CHECK: Duration = Duration::from_millis(5);
-
-/// Of how many signers the balance is asked for in one pass. More would be most of what a quiet node asks.
-const BALANCES: usize = 4;
-/// Of how many signers it is asked for at all: each has a line among the metrics.
-const BALANCES_MAX: usize = 100;
 
 /// A node whose loops run.
 pub struct Running {
@@ -88,7 +70,7 @@ impl Running {
         tasks.spawn(tidy(Arc::clone(&node)));
         tasks.spawn(look(Arc::clone(&node)));
         tasks.spawn(tell(Arc::clone(&node)));
-        tasks.spawn(gauge(Arc::clone(&node)));
+        tasks.spawn(gauge::run(Arc::clone(&node)));
         if let Some(retention) = node.settings.retention {
             tasks.spawn(retire(Arc::clone(&node), retention));
         }
@@ -236,83 +218,6 @@ async fn retire(node: Arc<Node>, retention: Retention) {
                 idle
             }
         };
-    }
-}
-
-async fn gauge(node: Arc<Node>) {
-    let lanes: Vec<Lane> = node.directory.lanes().take(BALANCES_MAX).collect();
-    let mut balances = lanes.iter().cycle();
-    loop {
-        if let Err(error) = node.gauge().await {
-            tracing::warn!(error = %Causes(&error), "taking the gauges failed");
-        }
-        for lane in balances.by_ref().take(BALANCES.min(lanes.len())) {
-            node.weigh(*lane).await;
-        }
-        sleep(GAUGE_EVERY).await;
-    }
-}
-
-impl Node {
-    /// Takes the gauges about all lanes.
-    async fn gauge(&self) -> Result<(), StoreError> {
-        let pulse = self.store.ping().await?;
-        if let Some(age) = pulse.oldest_snapshot {
-            self.meters.oldest_snapshot(age);
-        }
-        let backlog = self.backlog().await?;
-        let now = self.clock.now();
-        for chain in &self.chains {
-            let pending = backlog.get(&chain.id);
-            let (depth, oldest) = pending.map_or((0, Duration::ZERO), |pending| {
-                let age = now.duration_since(pending.oldest_at);
-                (pending.count, age.try_into().unwrap_or_default())
-            });
-            self.meters.pending(&chain.name, depth, oldest);
-        }
-        Ok(())
-    }
-
-    /// What has not ended, page by page with rests between them. In one piece it would keep a processor of the
-    /// store's busy for as long as it takes, and every create would wait for its turn beside it.
-    async fn backlog(&self) -> Result<HashMap<ChainId, Backlog>, StoreError> {
-        let mut all: HashMap<ChainId, Backlog> = HashMap::new();
-        let mut after = None;
-        let until = Instant::now() + GAUGE_COUNTS_MAX;
-        loop {
-            let began = Instant::now();
-            let page = self.store.backlog(after, READ_LIMIT_MAX).await?;
-            let rest = (began.elapsed() * GAUGE_PAGE_RESTS).min(GAUGE_PAGE_REST_MAX);
-            let counted: u64 = page.iter().map(|each| each.count).sum();
-            after = page.iter().map(|each| each.last).max();
-            for each in page {
-                match all.entry(each.chain) {
-                    // What was seen first is the oldest.
-                    Entry::Occupied(mut known) => known.get_mut().count += each.count,
-                    Entry::Vacant(new) => {
-                        new.insert(each);
-                    }
-                }
-            }
-            let full = counted >= u64::try_from(READ_LIMIT_MAX).unwrap_or(u64::MAX);
-            if !full || Instant::now() > until {
-                return Ok(all);
-            }
-            sleep(rest).await;
-        }
-    }
-
-    /// What a configured signer has.
-    async fn weigh(&self, lane: Lane) {
-        let Some(chain) = &self.chain else {
-            return;
-        };
-        if let Ok(wei) = chain.balance(lane).await {
-            let name = self.chain_name(lane.chain);
-            let signer = lane.signer.to_string();
-            // Rounded to what a gauge holds: it is for alerts, not for accounts.
-            self.meters.balance(name, signer, wei.into());
-        }
     }
 }
 

@@ -16,4 +16,5 @@ pub mod recovery;
 pub mod reservation;
 pub mod query;
 pub mod operate;
+mod gauge;
 pub mod drive;

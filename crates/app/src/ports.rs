@@ -135,7 +135,7 @@ pub trait Store: Send + Sync {
     -> Result<Vec<LaneView>, StoreError>;
 
     /// What has not ended, by chain: of at most so many transactions, in the order of their ids, after the given one.
-    /// Fewer of them means that there are no more. A page costs what it counts; the past costs nothing.
+    /// Fewer of them means that there are no more. What has ended is not read, or only until the store has cleaned up.
     async fn backlog(&self, after: Option<TxId>, limit: usize) -> Result<Vec<Backlog>, StoreError>;
 
     /// Stops or resumes the giving of nonces and the storing of attempts. When it answers, no

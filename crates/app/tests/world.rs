@@ -31,5 +31,6 @@ mod world {
     mod true_ends;
     mod fair_waits;
     mod sharing;
+    mod gauges;
     mod retiring;
 }

@@ -359,6 +359,17 @@ async fn hot_statements_find_their_rows_by_index_among_a_million() -> Result<()>
         assert!(plans.contains(index), "{index} is not used");
     }
 
+    // A page of what has not ended reads no more than a page, which a bound on ids alone does not say.
+    let (page, plans) = plans_of(&desk.cluster, desk.store.backlog(None, READ_LIMIT_MAX)).await;
+    assert!(!page?.is_empty());
+    for index in [
+        "due_work_pkey on due_work",
+        "lane_queue_tx_id_key on lane_queue",
+    ] {
+        let line = format!("Index Scan using {index}");
+        assert!(plans.contains(&line), "{line} is not in {plans}");
+    }
+
     // The eye sees what it should: a statement without an index for it.
     let client = connect(&desk.url).await?;
     let blind = "SELECT count(*) FROM managed_tx WHERE last_error = 'x'";

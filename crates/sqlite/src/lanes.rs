@@ -1,5 +1,8 @@
 //! Lanes: making them, and what an operator sees of them.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use fencepost_app::ports::{Backlog, LaneView, READ_LIMIT_MAX, Record};
 use fencepost_domain::ids::{ChainId, Lane, LaneId, Nonce, TxId};
 use jiff::Timestamp;
@@ -56,29 +59,47 @@ pub(crate) fn lanes(db: &Db<'_>, after: Option<LaneId>, limit: usize) -> Answer<
 }
 
 pub(crate) fn backlog(db: &Db<'_>, after: Option<TxId>, limit: usize) -> Answer<Vec<Backlog>> {
-    db.all(
-        "SELECT w.chain_id, w.n, t.created_at, w.last
-           FROM (SELECT l.chain_id, count(*) AS n, min(o.tx_id) AS first, max(o.tx_id) AS last
-                   FROM (SELECT * FROM (SELECT tx_id, lane_id FROM due_work
-                                         WHERE tx_id > ?1 ORDER BY tx_id LIMIT ?2)
-                         UNION ALL
-                         SELECT * FROM (SELECT tx_id, lane_id FROM lane_queue
-                                         WHERE tx_id > ?1 ORDER BY tx_id LIMIT ?2)
-                          ORDER BY tx_id LIMIT ?2) o
-                   JOIN signer_lease l ON l.lane_id = o.lane_id
-                  GROUP BY l.chain_id) w
-           JOIN managed_tx t ON t.tx_id = w.first
-          ORDER BY w.chain_id",
-        params![key(after.unwrap_or(TxId(Uuid::nil()))), limit],
-        |row| {
-            Ok(Backlog {
-                chain: ChainId::from_column(row.get(0)?)?,
-                count: row.get(1)?,
-                oldest_at: time(row.get(2)?)?,
-                last: TxId(Uuid::from_bytes(row.get(3)?)),
-            })
-        },
-    )
+    let after = key(after.unwrap_or(TxId(Uuid::nil())));
+    let open = |sql| {
+        db.all(sql, params![after, limit], |row| {
+            let tx = TxId(Uuid::from_bytes(row.get(0)?));
+            Ok((tx, ChainId::from_column(row.get(1)?)?))
+        })
+    };
+    let mut page = open(
+        "SELECT w.tx_id, l.chain_id FROM due_work w JOIN signer_lease l ON l.lane_id = w.lane_id
+          WHERE w.tx_id > ?1 ORDER BY w.tx_id LIMIT ?2",
+    )?;
+    page.extend(open(
+        "SELECT q.tx_id, l.chain_id FROM lane_queue q JOIN signer_lease l ON l.lane_id = q.lane_id
+          WHERE q.tx_id > ?1 ORDER BY q.tx_id LIMIT ?2",
+    )?);
+    page.sort_unstable();
+    page.truncate(limit);
+    let mut chains: BTreeMap<ChainId, Backlog> = BTreeMap::new();
+    for (tx, chain) in page {
+        let backlog = match chains.entry(chain) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(Backlog {
+                chain,
+                count: 0,
+                oldest_at: created_at(db, tx)?,
+                last: tx,
+            }),
+        };
+        backlog.count += 1;
+        backlog.last = tx;
+    }
+    Ok(chains.into_values().collect())
+}
+
+fn created_at(db: &Db<'_>, tx: TxId) -> Answer<Timestamp> {
+    let at = db.one(
+        "SELECT created_at FROM managed_tx WHERE tx_id = ?1",
+        params![key(tx)],
+        |row| Ok(time(row.get(0)?)?),
+    )?;
+    at.ok_or_else(|| broken("a transaction that is unfinished is not there"))
 }
 
 fn view(db: &Db<'_>, row: &LaneRow) -> Answer<LaneView> {

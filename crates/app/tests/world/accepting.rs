@@ -1,13 +1,12 @@
 //! What a request is told, wherever it comes in.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use fencepost_app::lifecycle::accept::Verdict;
 use fencepost_app::ports::{Audit, Body, NewTx, PauseChange, PauseReason, Store};
 use fencepost_app::settings::NotLeader;
 
-use super::nodes::{World, accepted, lane, named, nonce_of, pass, payload, unnamed};
+use super::nodes::{World, accepted, lane, named, nonce_of, payload, unnamed};
 
 #[tokio::test(start_paused = true)]
 async fn a_hundred_times_one_request_over_three_nodes_is_one_transaction() {
@@ -128,20 +127,4 @@ async fn a_node_that_rejects_says_who_leads_and_still_answers_what_is_known() {
         panic!("not known");
     };
     assert_eq!(known.tx, first.tx);
-}
-
-/// More than one look of the gauges counts, so that no look takes long: all of it is told, and how old it is.
-#[tokio::test(start_paused = true)]
-async fn what_has_not_ended_is_counted_whole_however_much_it_is() {
-    let world = World::new();
-    let node = world.node("a").await;
-    let signers = (1..=4).cycle().take(2_300);
-    let asked: Vec<_> = signers.map(|n| node.put(lane(n), unnamed())).collect();
-    for answer in asked {
-        accepted(answer.await.unwrap());
-    }
-    pass(Duration::from_secs(40)).await;
-    assert_eq!(node.meter("fencepost_pending_depth{chain=\"main\"}"), 2_300);
-    let oldest = node.meter("fencepost_pending_oldest_age_seconds{chain=\"main\"}");
-    assert!((20..=40).contains(&oldest), "{oldest} s");
 }

@@ -346,6 +346,7 @@ async fn read(lane1: &Lane1<'_>) {
     let hour = Duration::from_hours(1);
     store.unwatched(hour, None, 10).await.unwrap();
     store.lanes(None, 10).await.unwrap();
+    assert!(!store.backlog(None, 10).await.unwrap().is_empty());
     store.gaps(id, nonce(0), 10).await.unwrap();
     let all = store.unfinished(id, None, 100).await.unwrap();
     let txs: Vec<TxId> = all.iter().map(|record| record.tx).collect();
