@@ -1,5 +1,8 @@
 //! Having many transactions sent at once.
 
+use std::future::poll_fn;
+use std::pin::pin;
+
 use axum::body::Body;
 use axum::http::{Method, Request};
 use serde_json::{Value, json};
@@ -119,4 +122,20 @@ async fn a_batch_that_is_none_is_refused_whole() {
         ["Idempotency-Key"]
     );
     assert!(server.rows().await.is_empty());
+}
+
+/// Goal: a large batch does not keep its thread for all of its requests. Method: of a batch that has nothing to wait
+/// for, because nothing in it can be stored, it is counted how often it gives its thread away.
+#[tokio::test(start_paused = true)]
+async fn a_large_batch_lets_others_have_their_turn() {
+    let server = World::new().server().await;
+    let mut turns = 0;
+    let mut answer = pin!(batch(&server, vec![json!(7); 1_000]));
+    let reply = poll_fn(|context| {
+        turns += 1;
+        answer.as_mut().poll(context)
+    });
+    assert_eq!(statuses(&reply.await), vec![422; 1_000]);
+    // Once for every sixteen that are read, and once for every sixteen that are answered.
+    assert!(turns >= 120, "only {turns} turns");
 }
