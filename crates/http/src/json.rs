@@ -22,7 +22,6 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use serde_json::value::{RawValue, to_raw_value};
 
 /// What a transaction takes, mostly. Less, and it is moved while it is written; more only takes memory.
 pub(crate) const ROOM: usize = 1_024;
@@ -30,11 +29,6 @@ pub(crate) const ROOM: usize = 1_024;
 /// An answer that is not an error.
 pub(crate) fn answer(status: StatusCode, body: &impl Serialize) -> Response {
     answer_in(ROOM, status, body)
-}
-
-/// A part of an answer, spelled before the whole is.
-pub(crate) fn raw(part: &impl Serialize) -> Box<RawValue> {
-    to_raw_value(part).expect("our types are texts, numbers and checked JSON")
 }
 
 /// The same of one that takes so many bytes, mostly.

@@ -136,6 +136,6 @@ async fn a_large_batch_lets_others_have_their_turn() {
         answer.as_mut().poll(context)
     });
     assert_eq!(statuses(&reply.await), vec![422; 1_000]);
-    // Once for every sixteen that are read, and once for every sixteen that are answered.
-    assert!(turns >= 120, "only {turns} turns");
+    // Once for every hundred that are read, and once for every hundred that are answered.
+    assert!(turns >= 18, "only {turns} turns");
 }
