@@ -47,6 +47,37 @@ pub(crate) fn noise(figures: &[f64]) -> f64 {
     share(3.0 * error, mean).max(NOISE_MIN)
 }
 
+/// How far a process's memory may be off: it is looked at once, and what its allocator has given back by then differs.
+pub(crate) const MEMORY_NOISE: f64 = 0.15;
+
+/// So often slices are drawn anew. More takes time, fewer is a figure of luck itself.
+const DRAWS: usize = 100;
+
+/// How far a figure of all slices together may be off, as a share of it: three standard deviations of what it is when as
+/// many slices are drawn of these, some more than once and some never. For what is no mean of its slices: one slow slice
+/// can be all that a percentile tells of.
+pub(crate) fn redrawn<T>(slices: &[T], figure: impl Fn(&[&T]) -> f64) -> f64 {
+    let all: Vec<&T> = slices.iter().collect();
+    let whole = figure(&all);
+    if all.len() < 2 {
+        return 1.0;
+    }
+    // The same draws each time: what differs between two runs is the runs.
+    let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        usize::try_from(seed >> 33).unwrap_or(0) % all.len()
+    };
+    let drawn = (0..DRAWS).map(|_| {
+        let drawn: Vec<&T> = (0..all.len()).map(|_| all[next()]).collect();
+        (figure(&drawn) - whole).powi(2)
+    });
+    let deviation = share(drawn.sum(), many(DRAWS)).sqrt();
+    share(3.0 * deviation, whole).max(NOISE_MIN)
+}
+
 /// What one slice of a measurement reached, and what it is held against.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -184,6 +215,16 @@ mod tests {
         assert_eq!(noise(&[7.0; 4]), NOISE_MIN);
         assert_eq!(noise(&[7.0]), 1.0, "one slice proves nothing");
         assert!(noise(&[5.0, 10.0, 15.0]) > 0.5);
+    }
+
+    #[test]
+    fn one_slow_slice_of_many_is_noise_of_the_slowest() {
+        let slowest = |slices: &[&f64]| slices.iter().copied().copied().fold(0.0, f64::max);
+        assert_eq!(redrawn(&[7.0; 6], slowest), NOISE_MIN);
+        assert_eq!(redrawn(&[7.0], slowest), 1.0, "one slice proves nothing");
+        // Of six drawn slices it is missing in a third of all draws.
+        let unsure = redrawn(&[1.0, 1.0, 1.0, 10.0, 1.0, 1.0], slowest);
+        assert!((1.0..2.5).contains(&unsure), "{unsure}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ use fencepost_testkit::postgres::connect;
 use super::create::{BATCH_SIZE, DATA_BYTES, addresses_of, shape};
 use super::duel::Duel;
 use super::{Case, Plan, World};
+use crate::figures::MEMORY_NOISE;
 use crate::load::Load;
 use crate::meters::Gauge;
 use crate::report::{Found, Part, Target};
@@ -72,7 +73,7 @@ pub(super) async fn run(world: &World<'_>) -> Result<Found> {
     // The largest tables stand for the case.
     parts.rotate_right(2);
     let limit = Part::new("memory of the node", memory, MEMORY_MIB_MAX, "MiB");
-    parts.push(limit.noise(0.05).target(Target::AtMost(1.0)));
+    parts.push(limit.noise(MEMORY_NOISE).target(Target::AtMost(1.0)));
     notes.push(
         "prefilled rows are finished: managed_tx and one event each, without attempts".to_owned(),
     );

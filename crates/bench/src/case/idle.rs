@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::create::{BATCH_SIZE, DATA_BYTES, shape};
 use super::duel::Duel;
 use super::{Case, World};
-use crate::figures::share;
+use crate::figures::{MEMORY_NOISE, share};
 use crate::load::Load;
 use crate::meters::Gauge;
 use crate::node::{Node, Spec};
@@ -70,7 +70,7 @@ pub(super) async fn run(world: &World<'_>) -> Result<Found> {
         MEMORY_MIB_MAX,
         "MiB",
     )
-    .noise(0.05)
+    .noise(MEMORY_NOISE)
     .target(Target::AtMost(1.0));
     drop((gauge, base, rival));
     crowd.stop().await?;

@@ -32,39 +32,47 @@ pub(super) const fn steps() -> u64 {
 
 pub(super) async fn run(world: &World<'_>) -> Result<Found> {
     let plan = &world.plan;
-    world.screen.step("latency", "the highest rate");
+    world.screen.step("latency", "warming up");
     let mut plain = world.plain(SIGNERS, DATA_BYTES).await?;
     let database = world.database().await?;
     let nodes = world.nodes(&database, SIGNERS).await?;
     let load = Load::start(addresses_of(&nodes), shape(SIGNERS, 1, 0, DATA_BYTES)).await?;
     let mut all = load.closed(plan.warm_up()).await?;
-    let fastest = load.steady(plan.time).await?;
-    let rate_max = fastest.steady_rate();
-    all.add(fastest);
-    let mut parts = Vec::new();
+    let (mut parts, mut highest) = (Vec::new(), Vec::new());
     for share in SHARES {
         let percent = share * 100.0;
         let name = format!("p99 at {percent:.0} % of the highest rate");
         world.screen.step("latency", &name);
         let mut gauge = Gauge::new(Some(world.postgres), nodes.iter().collect()).await?;
         let (mut total, mut course) = (Slice::default(), Course::begin());
-        let (mut commits, mut quiet) = (Vec::new(), Quiet::default());
+        let (mut turns, mut quiet) = (Vec::new(), Quiet::default());
+        let mut offered = Vec::new();
         for _ in 0..plan.slices {
-            let some = plain.commits(plan.slice()).await?;
+            let commits = plain.commits(plan.slice()).await?;
+            let fastest = load.steady(plan.slice()).await?;
+            let rate_max = fastest.steady_rate();
+            highest.push(rate_max);
+            all.add(fastest);
+            offered.push(rate_max * share);
             gauge.begin().await?;
             let mut takings = Takings::begin();
             let slice = load.open(rate_max * share, plan.slice()).await?;
             if takings.percent() < QUIET_PERCENT {
-                quiet.add(&some, &slice.latencies);
+                quiet.add(&commits, &slice.latencies);
             }
             gauge.end(slice.accepted).await?;
-            let p99 = Times::new(slice.latencies.clone()).ms(9_900);
-            course.push(p99, Times::new(some.clone()).mean_ms());
-            commits.extend(some);
+            let latencies = slice.latencies.clone();
+            course.push(
+                Times::new(latencies.clone()).ms(9_900),
+                Times::new(commits.clone()).mean_ms(),
+            );
+            turns.push(Turn { commits, latencies });
             total.add(slice);
         }
-        let part = part(name, rate_max * share, &Times::new(commits), &mut total);
-        let mut part = quiet.told(part).course(course).costs(&gauge.costs());
+        let part = part(name, &turns, &mut total).course(course);
+        let part = part.noise(figures::redrawn(&turns, p99_in_commits));
+        let part = part.fact("offeredPerSecond", figures::mean(&offered));
+        let mut part = quiet.told(part).costs(&gauge.costs());
         if share == SHARES[0] {
             part = part.target(Target::AtMost(COMMITS_MAX));
         }
@@ -81,11 +89,29 @@ pub(super) async fn run(world: &World<'_>) -> Result<Found> {
         ratio_is: "p99 of a create over the time of one commit of one row",
         parts,
         notes: vec![format!(
-            "{SIGNERS} signers, one per request; the highest rate was {rate_max:.0}/s in a closed loop; slices alternate with those of commits of one row; what falls into the first {LEAD:?} of a slice counts for neither, \
-             and for p99WithBeginningMs"
+            "{SIGNERS} signers, one per request; the highest rate is that of a closed loop, {:.0}/s on average; it, commits of \
+             one row and creates by the clock are measured in turns; what falls into the first {LEAD:?} of a slice counts for \
+             none of them, and for p99WithBeginningMs",
+            figures::mean(&highest)
         )],
         seconds: 0.0,
     })
+}
+
+/// One slice of commits, and the one of creates beside it.
+struct Turn {
+    commits: Vec<Duration>,
+    latencies: Vec<Duration>,
+}
+
+/// What all of them come to.
+fn p99_in_commits(turns: &[&Turn]) -> f64 {
+    let all = |of: fn(&Turn) -> &[Duration]| {
+        let times = turns.iter().flat_map(|turn| of(turn).iter().copied());
+        Times::new(times.collect())
+    };
+    let (commits, creates) = (all(|turn| &turn.commits), all(|turn| &turn.latencies));
+    figures::share(creates.ms(9_900), commits.mean_ms())
 }
 
 /// What was seen in slices of which nobody else took anything: a processor that is away for some milliseconds is all
@@ -116,7 +142,9 @@ impl Quiet {
     }
 }
 
-fn part(name: String, offered: f64, commits: &Times, total: &mut Slice) -> Part {
+fn part(name: String, turns: &[Turn], total: &mut Slice) -> Part {
+    let commits = turns.iter().flat_map(|turn| turn.commits.iter().copied());
+    let commits = Times::new(commits.collect());
     let mut every = std::mem::take(&mut total.early);
     every.extend_from_slice(&total.latencies);
     let times = Times::new(std::mem::take(&mut total.latencies));
@@ -124,7 +152,6 @@ fn part(name: String, offered: f64, commits: &Times, total: &mut Slice) -> Part 
     let lag = lags.ms(9_900);
     let part = Part::new(name, times.ms(9_900), commits.mean_ms(), "ms")
         .fact("commitP99Ms", commits.ms(9_900))
-        .fact("offeredPerSecond", offered)
         .fact("acceptedPerSecond", total.rate())
         .fact("p50Ms", times.median_ms())
         .fact("p99Ms", times.ms(9_900))
