@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fencepost_domain::ids::Lane;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, timeout};
 
 use crate::causes::Causes;
-use crate::gauge;
 use crate::lifecycle::follow::Follower;
 use crate::lifecycle::retire::{IDLE, STAGES};
 use crate::node::{Crew, Node};
@@ -23,8 +23,15 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const LOOK_REST_MAX: Duration = Duration::from_secs(1);
 /// How often the feed is looked at while readers wait.
 const FEED_EVERY: Duration = Duration::from_millis(100);
+/// How long the gauges about all lanes stay as they are, once all is counted. Longer, and alerts come late.
+const GAUGE_EVERY: Duration = Duration::from_secs(15);
 /// How often a stopping node looks whether its requests have their answers.
 const STOP_CHECK: Duration = Duration::from_millis(5);
+
+/// Of how many signers the balance is asked for in one pass. More would be most of what a quiet node asks.
+const BALANCES: usize = 4;
+/// Of how many signers it is asked for at all: each has a line among the metrics.
+const BALANCES_MAX: usize = 100;
 
 /// A node whose loops run.
 pub struct Running {
@@ -70,7 +77,7 @@ impl Running {
         tasks.spawn(tidy(Arc::clone(&node)));
         tasks.spawn(look(Arc::clone(&node)));
         tasks.spawn(tell(Arc::clone(&node)));
-        tasks.spawn(gauge::run(Arc::clone(&node)));
+        tasks.spawn(gauge(Arc::clone(&node)));
         if let Some(retention) = node.settings.retention {
             tasks.spawn(retire(Arc::clone(&node), retention));
         }
@@ -218,6 +225,20 @@ async fn retire(node: Arc<Node>, retention: Retention) {
                 idle
             }
         };
+    }
+}
+
+async fn gauge(node: Arc<Node>) {
+    let lanes: Vec<Lane> = node.directory.lanes().take(BALANCES_MAX).collect();
+    let mut balances = lanes.iter().cycle();
+    loop {
+        if let Err(error) = node.gauge().await {
+            tracing::warn!(error = %Causes(&error), "taking the gauges failed");
+        }
+        for lane in balances.by_ref().take(BALANCES.min(lanes.len())) {
+            node.weigh(*lane).await;
+        }
+        sleep(GAUGE_EVERY).await;
     }
 }
 

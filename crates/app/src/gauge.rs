@@ -2,18 +2,14 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::Arc;
 use std::time::Duration;
 
 use fencepost_domain::ids::{ChainId, Lane, TxId};
 use tokio::time::{Instant, sleep};
 
-use crate::causes::Causes;
 use crate::node::Node;
 use crate::ports::{Backlog, READ_LIMIT_MAX, StoreError};
 
-/// How long the gauges about all lanes stay as they are, once all is counted. Longer, and alerts come late.
-const EVERY: Duration = Duration::from_secs(15);
 /// For so many times of what a page of the unfinished took, counting rests. Fewer, and writers feel it; more, and a
 /// long backlog is told late.
 const PAGE_RESTS: u32 = 10;
@@ -25,29 +21,9 @@ const FAILURES_MAX: u32 = 3;
 /// were; shorter, and less of a long backlog is told.
 const COUNTS_MAX: Duration = Duration::from_mins(2);
 
-/// Of how many signers the balance is asked for in one pass. More would be most of what a quiet node asks.
-const BALANCES: usize = 4;
-/// Of how many signers it is asked for at all: each has a line among the metrics.
-const BALANCES_MAX: usize = 100;
-
-/// Takes them again and again.
-pub(crate) async fn run(node: Arc<Node>) {
-    let lanes: Vec<Lane> = node.directory.lanes().take(BALANCES_MAX).collect();
-    let mut balances = lanes.iter().cycle();
-    loop {
-        if let Err(error) = node.gauge().await {
-            tracing::warn!(error = %Causes(&error), "taking the gauges failed");
-        }
-        for lane in balances.by_ref().take(BALANCES.min(lanes.len())) {
-            node.weigh(*lane).await;
-        }
-        sleep(EVERY).await;
-    }
-}
-
 impl Node {
     /// Takes the gauges about all lanes.
-    async fn gauge(&self) -> Result<(), StoreError> {
+    pub(crate) async fn gauge(&self) -> Result<(), StoreError> {
         let pulse = self.store.ping().await?;
         if let Some(age) = pulse.oldest_snapshot {
             self.meters.oldest_snapshot(age);
@@ -104,7 +80,7 @@ impl Node {
     }
 
     /// What a configured signer has.
-    async fn weigh(&self, lane: Lane) {
+    pub(crate) async fn weigh(&self, lane: Lane) {
         let Some(chain) = &self.chain else {
             return;
         };

@@ -159,8 +159,8 @@ impl Load {
         self.order(Rate::Closed(LEAD), time).await
     }
 
-    /// So many requests a second, by the clock. What was due in the [`LEAD`] is told apart: a node that has had nothing to
-    /// do until then first has to get going.
+    /// So many requests a second, by the clock. What was due in the [`LEAD`] is told apart: the load is not steady
+    /// until then.
     pub(crate) async fn open(&self, rate: f64, time: Duration) -> Result<Slice> {
         self.order(Rate::Open(rate), time).await
     }

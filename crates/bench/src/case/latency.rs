@@ -1,6 +1,6 @@
 //! How long a create takes when requests come by the clock, whether answers come or not. A request's time begins
 //! when it should have been sent, so that a node that stalls is not spared the requests that it held up. Requests that
-//! were due while a slice began are told apart: before them the node had nothing to do, while commits were timed.
+//! were due while a slice began are told apart: the load is not steady until then.
 
 use std::time::Duration;
 
