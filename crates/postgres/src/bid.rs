@@ -122,20 +122,23 @@ impl PostgresStore {
         lane: LaneId,
     ) -> Result<(Vec<Row>, bool), StoreError> {
         let (rows, again) = self.bid_around(params).await?;
-        let skipped = match rows.first() {
-            Some(row) => acquired(row, holder, again)? == Acquired::Busy,
-            None => false,
-        };
-        if !skipped {
+        if !is_busy(&rows, holder)? {
             return Ok((rows, again));
         }
         let deadline = self.connections.call_deadline();
         let waiting = self.bid_and_wait(params, lane);
-        match timeout_at(deadline, waiting).await {
-            Ok(rows) => Ok((rows?, again)),
+        let rows = match timeout_at(deadline, waiting).await {
+            Ok(rows) => rows?,
             // Bidding again renews what the lost try took.
-            Err(silence) => Err(StoreError::OutcomeUnknown(silence.into())),
+            Err(silence) => return Err(StoreError::OutcomeUnknown(silence.into())),
+        };
+        if !is_busy(&rows, holder)? {
+            return Ok((rows, again));
         }
+        // Whoever held the row has taken the lane or renewed its lease. A statement that has waited still
+        // sees the rest as it was before; the next one sees who leads.
+        let (rows, again_lost) = self.bid_around(params).await?;
+        Ok((rows, again || again_lost))
     }
 
     async fn bid_and_wait(
@@ -228,6 +231,13 @@ impl<'a> BidParams<'a> {
             &self.skew,
             &self.absurd,
         ]
+    }
+}
+
+fn is_busy(rows: &[Row], holder: &Holder) -> Result<bool, StoreError> {
+    match rows.first() {
+        Some(row) => Ok(acquired(row, holder, false)? == Acquired::Busy),
+        None => Ok(false),
     }
 }
 

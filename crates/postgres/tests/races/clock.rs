@@ -4,14 +4,14 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use fencepost_app::ports::{Acquired, LaneMoved, Terms};
+use fencepost_app::ports::{LaneMoved, Terms};
 use fencepost_store_tests::bench::Seat;
 use fencepost_store_tests::builders::{id, lane, sign, txs};
 use fencepost_testkit::wait;
 use futures::future::try_join_all;
 use tokio_postgres::Client;
 
-use super::stage::{Stage, bid};
+use super::stage::{Stage, bid, led_by};
 use super::twin::{self, edit, fill};
 use super::write::{Answer, WRITES, Write};
 
@@ -93,7 +93,7 @@ async fn a_write_that_outlived_its_lease_behind_an_abort_leaves_no_room_for_a_ta
     stage.blocked("rival").await?;
     holder.batch_execute("ROLLBACK").await?;
     assert_eq!(writing.await?, LaneMoved::Done(vec![]));
-    assert_eq!(taking.await??, Acquired::Busy, "renewed by the write");
+    assert_eq!(led_by(taking.await??), a.holder, "renewed by the write");
     assert_eq!(stage.lane_row(&a).await?.token, a.held.token.column());
     Ok(())
 }

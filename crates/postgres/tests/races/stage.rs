@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use fencepost_app::ports::{Acquired, Bid, Held, Holder, Lead, Store, Terms};
+use fencepost_app::ports::{Acquired, Bid, Held, Holder, Lead, Leader, Store, Terms};
 use fencepost_domain::ids::{Lane, NodeId, Token};
 use fencepost_postgres::{PostgresStore, Settings};
 use fencepost_store_tests::bench::{Seat, leading, only, url};
@@ -230,6 +230,17 @@ pub(crate) async fn bid(seat: Seat) -> Result<Acquired> {
     }];
     let url = url(seat.holder.node.as_str());
     Ok(only(seat.store.acquire(&seat.holder, &url, &bids).await?))
+}
+
+/// Who has the lane, of a bid that did not get it.
+pub(crate) fn led_by(answer: Acquired) -> Holder {
+    let Acquired::Led(Leader {
+        node, incarnation, ..
+    }) = answer
+    else {
+        panic!("not led by another: {answer:?}");
+    };
+    Holder { node, incarnation }
 }
 
 /// The seat after a bid that led.

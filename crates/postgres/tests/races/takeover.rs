@@ -2,12 +2,11 @@
 //! the other one sees what it did.
 
 use anyhow::Result;
-use fencepost_app::ports::Acquired;
 use fencepost_store_tests::bench::{Seat, leading};
 use fencepost_store_tests::builders::lane;
 use futures::future::try_join_all;
 
-use super::stage::{LaneRow, Stage, assert_sound, bid};
+use super::stage::{LaneRow, Stage, assert_sound, bid, led_by};
 use super::write::{Answer, WRITES, Write};
 
 /// Who takes the lane although its leader's lease lives.
@@ -90,9 +89,28 @@ async fn rival_behind(write: Write) -> Result<()> {
     gate.open().await?;
 
     assert_eq!(writing.await??, Answer::Written, "{write:?}");
-    assert_eq!(taking.await??, Acquired::Busy, "{write:?}");
+    assert_eq!(led_by(taking.await??), a.holder, "{write:?}");
     assert_eq!(stage.lane_row(&a).await?.token, before.token);
     assert!(a.view().await.leader.is_some(), "{write:?}: not renewed");
+    Ok(())
+}
+
+/// Nobody has led it yet, and whoever comes second does not see the first one's bid until it has waited for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_that_bid_for_a_new_lane_the_second_is_told_who_leads() -> Result<()> {
+    let stage = Stage::new().await?;
+    let first = stage.join("first", "a", lane(1)).await?;
+    let second = stage.join("second", "b", lane(1)).await?;
+    let gate = &mut stage.gate("signer_lease", "AFTER UPDATE", "first").await?;
+
+    let taking = tokio::spawn(bid(first.clone()));
+    gate.wait_for_waiter().await?;
+    let late = tokio::spawn(bid(second));
+    assert!(stage.waits("second", &late).await?, "overtaken");
+    gate.open().await?;
+
+    assert_eq!(leading(taking.await??).token.column(), 1);
+    assert_eq!(led_by(late.await??), first.holder);
     Ok(())
 }
 
