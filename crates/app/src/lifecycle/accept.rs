@@ -10,7 +10,7 @@ use fencepost_domain::state::{Allocated, Queued, Reserved, Signing, State, Wait}
 use futures::future::join_all;
 use jiff::Timestamp;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::causes::Causes;
 use crate::directory::Seat;
@@ -22,6 +22,10 @@ use crate::settings::NotLeader;
 /// How long a caller waits for the worker. The store's own deadlines are shorter; beyond this the
 /// caller is told that the outcome is unknown.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Pauses between two questions of a request that cannot wait for a leader.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LAST_PAUSE: Duration = Duration::from_millis(200);
 
 /// What became of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -127,14 +131,8 @@ struct Moved {
     _in_hand: InHand,
 }
 
-/// What the leader made of it.
-#[derive(Clone)]
-enum HandedOver {
-    Settled(Verdict),
-    /// It is still to be stored, unless the leader has stored it without our knowing, or still may: then
-    /// the verdict is [`Verdict::Unknown`]. The verdict is told of what cannot wait in the queue.
-    Left(Verdict),
-}
+/// Where the verdict is told.
+type Reply = oneshot::Sender<Verdict>;
 
 impl Node {
     /// Takes a request in. Requests of one lane get their nonces in the order of these calls.
@@ -180,7 +178,15 @@ impl Node {
 
     /// The same for requests of one lane that came together, in order. Each is told as soon as it is
     /// known; those that are not ours to settle go elsewhere together, still in order.
-    pub async fn settle_share(&self, share: Vec<(Pending, oneshot::Sender<Verdict>)>) {
+    pub async fn settle_share(&self, share: Vec<(Pending, Reply)>) {
+        let moved = self.follow_all(share).await;
+        if !moved.is_empty() {
+            self.elsewhere(moved).await;
+        }
+    }
+
+    /// Tells those that the worker here settles, and returns the others.
+    async fn follow_all(&self, share: Vec<(Pending, Reply)>) -> Vec<(Box<Moved>, Reply)> {
         // In their order, which is the order of their answers: one statement stores them all.
         let deadline = Instant::now() + PATIENCE;
         let mut moved = Vec::new();
@@ -191,12 +197,10 @@ impl Node {
                 Followed::Elsewhere(one) => moved.push((one, reply)),
             }
         }
-        if !moved.is_empty() {
-            self.elsewhere(moved).await;
-        }
+        moved
     }
 
-    fn tell(&self, tx: TxId, origin: Origin, reply: oneshot::Sender<Verdict>, verdict: Verdict) {
+    fn tell(&self, tx: TxId, origin: Origin, reply: Reply, verdict: Verdict) {
         // A forwarded request is counted where its client is.
         if origin == Origin::Client {
             self.meters.created(verdict.word());
@@ -210,7 +214,7 @@ impl Node {
     /// for calls of one lane; what the leader does not settle goes into the lane's queue, in order too.
     ///
     /// [`Peers`]: crate::ports::Peers
-    async fn elsewhere(&self, share: Vec<(Box<Moved>, oneshot::Sender<Verdict>)>) {
+    async fn elsewhere(&self, share: Vec<(Box<Moved>, Reply)>) {
         if self.settings.not_leader == NotLeader::Reject {
             let rejecting = share.into_iter().map(|(moved, reply)| async move {
                 let rejected = Verdict::NotLeader(moved.leader);
@@ -220,51 +224,85 @@ impl Node {
             join_all(rejecting).await;
             return;
         }
-        let outcomes = self.hand_over(&share).await;
         let (mut waiting, mut urgent) = (Vec::new(), Vec::new());
-        for ((moved, reply), outcome) in share.into_iter().zip(outcomes) {
-            match outcome {
-                HandedOver::Settled(verdict) => {
-                    self.tell(moved.tx.tx, Origin::Client, reply, verdict);
-                }
-                HandedOver::Left(verdict) if matches!(moved.tx.body, Body::Managed(_)) => {
-                    // In the queue the id is stored once, whether the leader stored it or not.
-                    let answer = self.enqueue(moved.seat, moved.tx.clone(), Wait::Leader);
-                    waiting.push((moved, reply, verdict == Verdict::Unknown, answer));
-                }
-                // It has to have its nonce now, and only the leader gives any.
-                HandedOver::Left(verdict) => urgent.push((moved, reply, verdict)),
+        for (moved, reply, verdict) in self.hand_over(share).await {
+            if matches!(moved.tx.body, Body::Managed(_)) {
+                // In the queue the id is stored once, whether the leader stored it or not.
+                let answer = self.enqueue(moved.seat, moved.tx.clone(), Wait::Leader);
+                waiting.push((moved, reply, verdict == Verdict::Unknown, answer));
+            } else {
+                urgent.push((moved, reply, verdict));
             }
         }
-        let urgent = urgent
+        let waiting = async {
+            for (moved, reply, doubtful, answer) in waiting {
+                let verdict = answer.await.unwrap_or(Verdict::Unknown);
+                let nothing = matches!(verdict, Verdict::Overloaded | Verdict::Unavailable);
+                let verdict = if doubtful && nothing {
+                    Verdict::Unknown
+                } else {
+                    verdict
+                };
+                self.tell(moved.tx.tx, Origin::Client, reply, verdict);
+            }
+        };
+        tokio::join!(waiting, self.insist(urgent));
+    }
+
+    /// These have to have their nonces now, and only the leader gives any. Where nobody leads the lane, or
+    /// another node is just taking it, that is soon over: they ask again for as long as a leader has to
+    /// answer, all at once and in order.
+    async fn insist(&self, mut urgent: Vec<(Box<Moved>, Reply, Verdict)>) {
+        let until = Instant::now() + self.settings.forward_deadline;
+        for pause in pauses() {
+            let again = Instant::now() + pause;
+            let hopeful = again < until && !self.is_draining();
+            let (asking, over) = urgent
+                .into_iter()
+                .partition(|(.., verdict)| hopeful && matches!(verdict, Verdict::NotLeader(_)));
+            urgent = asking;
+            self.give_up(over).await;
+            if urgent.is_empty() {
+                return;
+            }
+            sleep_until(again).await;
+            let share = urgent.into_iter().map(|(moved, reply, _)| {
+                let pending = self.put(moved.seat, moved.tx, Origin::Client, true);
+                (pending, reply)
+            });
+            let moved = self.follow_all(share.collect()).await;
+            urgent = self.hand_over(moved).await;
+        }
+    }
+
+    /// What was told last is the answer, unless the request is known.
+    async fn give_up(&self, urgent: Vec<(Box<Moved>, Reply, Verdict)>) {
+        let looking = urgent
             .into_iter()
             .map(|(moved, reply, verdict)| async move {
                 let verdict = self.known_or(moved.seat, &moved.tx, verdict).await;
                 self.tell(moved.tx.tx, Origin::Client, reply, verdict);
             });
-        join_all(urgent).await;
-        for (moved, reply, doubtful, answer) in waiting {
-            let verdict = answer.await.unwrap_or(Verdict::Unknown);
-            let nothing = matches!(verdict, Verdict::Overloaded | Verdict::Unavailable);
-            let verdict = if doubtful && nothing {
-                Verdict::Unknown
-            } else {
-                verdict
-            };
-            self.tell(moved.tx.tx, Origin::Client, reply, verdict);
-        }
+        join_all(looking).await;
     }
 
-    async fn hand_over(&self, share: &[(Box<Moved>, oneshot::Sender<Verdict>)]) -> Vec<HandedOver> {
+    /// Tells those that the leader has settled, and returns the others with what it said of them, or what
+    /// is to be said without it. These are still to be stored, unless it has stored one without our
+    /// knowing, or still may: then the verdict is [`Verdict::Unknown`].
+    async fn hand_over(
+        &self,
+        share: Vec<(Box<Moved>, Reply)>,
+    ) -> Vec<(Box<Moved>, Reply, Verdict)> {
         // The last one was told last.
-        let leader = share.last().and_then(|(moved, _)| moved.leader.as_ref());
+        let leader = share.last().and_then(|(moved, _)| moved.leader.clone());
         let Some(leader) = leader.filter(|leader| leader.node != self.holder.node) else {
-            let left = |(moved, _): &(Box<Moved>, _)| {
-                HandedOver::Left(Verdict::NotLeader(moved.leader.clone()))
+            let left = |(moved, reply): (Box<Moved>, Reply)| {
+                let verdict = Verdict::NotLeader(moved.leader.clone());
+                (moved, reply, verdict)
             };
-            return share.iter().map(left).collect();
+            return share.into_iter().map(left).collect();
         };
-        let within = self.settings.forward_deadline;
+        let (within, requests) = (self.settings.forward_deadline, share.len());
         // The first look at each of these futures, in which the call is made, goes in their order.
         let named: Vec<NewTx> = share
             .iter()
@@ -274,31 +312,33 @@ impl Node {
             .iter()
             .zip(&named)
             .map(|((moved, _), tx)| self.peers.forward(&leader.url, moved.seat.lane, tx, within));
-        let mut failed = 0;
-        let mut outcomes = Vec::with_capacity(share.len());
-        for (forwarded, (moved, _)) in join_all(forwards).await.into_iter().zip(share) {
-            outcomes.push(match forwarded {
+        let forwarded = join_all(forwards).await;
+        let mut left = Vec::new();
+        let mut failed = false;
+        for ((moved, reply), answer) in share.into_iter().zip(forwarded) {
+            match answer {
                 // It has lost the lane meanwhile, could do nothing, or cannot say.
                 Ok(
                     verdict @ (Verdict::NotLeader(_)
                     | Verdict::Unavailable
                     | Verdict::Overloaded
                     | Verdict::Unknown),
-                ) => HandedOver::Left(verdict),
-                Ok(verdict) => HandedOver::Settled(verdict),
+                ) => left.push((moved, reply, verdict)),
+                Ok(verdict) => self.tell(moved.tx.tx, Origin::Client, reply, verdict),
                 Err(error) => {
-                    failed += 1;
-                    if failed == 1 {
-                        unforwarded(leader, moved.tx.tx, share.len(), &error);
+                    if !failed {
+                        failed = true;
+                        unforwarded(&leader, moved.tx.tx, requests, &error);
                     }
-                    HandedOver::Left(match error {
+                    let verdict = match error {
                         Unforwarded::NotSent(_) => Verdict::NotLeader(moved.leader.clone()),
                         Unforwarded::Unanswered(_) => Verdict::Unknown,
-                    })
+                    };
+                    left.push((moved, reply, verdict));
                 }
-            });
+            }
         }
-        outcomes
+        left
     }
 
     /// A known request is answered by any node, even by one that takes no new ones; of another this is told.
@@ -353,6 +393,12 @@ async fn follow(pending: Pending, deadline: Instant) -> Followed {
         // The worker is gone or stands still: it may have written before.
         Ok(Err(_)) | Err(_) => Followed::Settled(origin, Verdict::Unknown),
     }
+}
+
+fn pauses() -> impl Iterator<Item = Duration> {
+    std::iter::successors(Some(FIRST_PAUSE), |pause| {
+        Some((*pause * 2).min(LAST_PAUSE))
+    })
 }
 
 /// A request as the leader gets it: with the id that we gave it, so that it is stored once wherever it goes.

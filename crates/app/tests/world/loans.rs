@@ -17,12 +17,13 @@ use fencepost_domain::state::Wait;
 use fencepost_domain::transition::Refusal;
 use fencepost_sqlite::SqliteStore;
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::care::capped;
 use super::faults::{self as store, fail, watch};
 use super::life::{Life, seconds};
-use super::nodes::{Member, accepted, unnamed};
+use super::nodes::{Member, World, accepted, lane, pass, unnamed};
 
 pub(crate) fn loan(seconds: u64) -> NewTx {
     NewTx {
@@ -93,6 +94,28 @@ async fn what_its_holder_sends_is_followed_to_its_use() {
     ));
     let other = submitted(&node, lane, &lent, B256::repeat_byte(1)).await;
     assert_eq!(other, Settled::Refused(Refusal::OtherHash));
+}
+
+/// A loan needs its nonce at once, but the lane is soon free: whoever asks is not sent away for that.
+#[tokio::test(start_paused = true)]
+async fn a_loan_outlasts_the_end_of_a_dead_leaders_lease() {
+    let world = World::new();
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    assert_eq!(nonce(&lend(&a, lane(1), 60).await), 0);
+    a.kill();
+    let asked = Instant::now();
+    let told = b.ask(lane(1), loan(60)).await;
+    assert!(matches!(told, Verdict::NotLeader(_)), "{told:?}");
+    let patience = world.settings.forward_deadline;
+    let waited = asked.elapsed();
+    assert!(waited <= patience && waited * 2 > patience, "{waited:?}");
+    let lease = world.settings.lease;
+    pass(lease.duration + lease.skew - Duration::from_secs(1) - waited).await;
+    let share: Vec<_> = (0..3).map(|_| b.put(lane(1), loan(60))).collect();
+    for (asked, expected) in share.into_iter().zip(1..) {
+        assert_eq!(nonce(&accepted(asked.await.unwrap())), expected);
+    }
+    assert_eq!(world.rows(lane(1)).await.len(), 4);
 }
 
 /// Every endpoint makes the same count up. No block shows the use, and nothing behind it is in one.
