@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use fencepost_app::ports::{Acquired, Bid, Holder, Lead, StoreError};
+use fencepost_app::ports::{Acquired, Bid, Holder, Lead, Leader, StoreError};
 use fencepost_domain::ids::{Incarnation, LaneId, Nonce, Token};
 use tokio::time::timeout_at;
 use tokio_postgres::Row;
@@ -56,6 +56,14 @@ SELECT b.lane_id, mine.fencing_token AS token, mine.kept, mine.next_nonce, mine.
   LEFT JOIN mine ON mine.lane_id = b.lane_id
   LEFT JOIN signer_lease l ON l.lane_id = b.lane_id";
 
+/// Another node, whose lease lives as long as [`ACQUIRE`] takes it to.
+const LED: &str = "
+SELECT l.owner_node, l.owner_incarnation, l.owner_url, l.fencing_token, l.expires_at
+  FROM signer_lease l
+ WHERE l.lane_id = $1 AND l.owner_node <> $2
+   AND l.expires_at > clock_timestamp() - $3::bigint * interval '1 microsecond'
+   AND l.expires_at <= clock_timestamp() + $4::bigint * interval '1 microsecond'";
+
 /// How the sessions of takeovers begin their names.
 const TAKEOVER: &str = "takeover ";
 
@@ -82,7 +90,7 @@ impl PostgresStore {
         let params = BidParams::new(self, holder, url, bids);
         let (rows, again) = match bids {
             [] => return Ok(vec![]),
-            [bid] => self.bid_alone(holder, &params, bid.lane).await?,
+            [bid] => return Ok(vec![self.bid_alone(holder, &params, bid.lane).await?]),
             _ => self.bid_around(&params).await?,
         };
         let mut answers = HashMap::new();
@@ -120,10 +128,11 @@ impl PostgresStore {
         holder: &Holder,
         params: &BidParams<'_>,
         lane: LaneId,
-    ) -> Result<(Vec<Row>, bool), StoreError> {
+    ) -> Result<Acquired, StoreError> {
         let (rows, again) = self.bid_around(params).await?;
-        if !is_busy(&rows, holder)? {
-            return Ok((rows, again));
+        let answer = acquired(only(&rows)?, holder, again)?;
+        if answer != Acquired::Busy {
+            return Ok(answer);
         }
         let deadline = self.connections.call_deadline();
         let waiting = self.bid_and_wait(params, lane);
@@ -132,13 +141,26 @@ impl PostgresStore {
             // Bidding again renews what the lost try took.
             Err(silence) => return Err(StoreError::OutcomeUnknown(silence.into())),
         };
-        if !is_busy(&rows, holder)? {
-            return Ok((rows, again));
+        let answer = acquired(only(&rows)?, holder, again)?;
+        if answer != Acquired::Busy {
+            return Ok(answer);
         }
-        // Whoever held the row has taken the lane or renewed its lease. A statement that has waited still
-        // sees the rest as it was before; the next one sees who leads.
-        let (rows, again_lost) = self.bid_around(params).await?;
-        Ok((rows, again || again_lost))
+        // Whoever held the row has taken the lane or renewed its lease, and a statement that has waited still
+        // sees the others' rows as they were before. That nothing was taken is certain without this look.
+        match timeout_at(deadline, self.other_leader(params, lane)).await {
+            Ok(Ok(Some(leader))) => Ok(Acquired::Led(leader)),
+            Ok(Ok(None) | Err(_)) | Err(_) => Ok(Acquired::Busy),
+        }
+    }
+
+    async fn other_leader(
+        &self,
+        params: &BidParams<'_>,
+        lane: LaneId,
+    ) -> Result<Option<Leader>, StoreError> {
+        let of: [&(dyn ToSql + Sync); 4] = [&lane.0, &params.node, &params.skew, &params.absurd];
+        let rows = self.connections.read(LED, &of).await?;
+        rows.first().map_or(Ok(None), leader)
     }
 
     async fn bid_and_wait(
@@ -234,11 +256,8 @@ impl<'a> BidParams<'a> {
     }
 }
 
-fn is_busy(rows: &[Row], holder: &Holder) -> Result<bool, StoreError> {
-    match rows.first() {
-        Some(row) => Ok(acquired(row, holder, false)? == Acquired::Busy),
-        None => Ok(false),
-    }
+fn only(rows: &[Row]) -> Result<&Row, StoreError> {
+    rows.first().ok_or_else(|| corrupt("lane_id"))
 }
 
 /// After a lost reply a lease that we find to be ours may have been taken by the lost try: the
