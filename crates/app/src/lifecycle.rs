@@ -1,6 +1,7 @@
 //! The way of a transaction.
 
 pub mod accept;
+mod elsewhere;
 pub mod queue;
 pub(crate) mod fill;
 pub mod sign;

@@ -2,30 +2,22 @@
 //! queue, under the one id that this node minted for it. So it is stored once, whoever wakes up late.
 
 use std::time::Duration;
-use uuid::Uuid;
 
 use fencepost_domain::ids::{Token, TxId, Version};
-use fencepost_domain::mutant::Mutant;
 use fencepost_domain::state::{Allocated, Queued, Reserved, Signing, State, Wait};
-use futures::future::join_all;
 use jiff::Timestamp;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
-use crate::causes::Causes;
+use super::elsewhere::Moved;
 use crate::directory::Seat;
 use crate::lane::work::Ask;
 use crate::node::{InHand, Node};
-use crate::ports::{Body, Key, Leader, NewTx, PauseReason, Record, Reservation, Unforwarded};
-use crate::settings::NotLeader;
+use crate::ports::{Body, Leader, NewTx, PauseReason, Record, Reservation};
 
 /// How long a caller waits for the worker. The store's own deadlines are shorter; beyond this the
 /// caller is told that the outcome is unknown.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Pauses between two questions of a request that cannot wait for a leader.
-const FIRST_PAUSE: Duration = Duration::from_millis(10);
-const LAST_PAUSE: Duration = Duration::from_millis(200);
 
 /// What became of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,7 +104,8 @@ pub struct Pending {
     seat: Seat,
     tx: NewTx,
     origin: Origin,
-    answer: Option<oneshot::Receiver<Verdict>>,
+    /// Or why it was not put.
+    answer: Result<oneshot::Receiver<Verdict>, Verdict>,
     in_hand: InHand,
 }
 
@@ -123,49 +116,62 @@ enum Followed {
     Elsewhere(Box<Moved>),
 }
 
-/// A client's request for a lane that is not ours.
-struct Moved {
-    seat: Seat,
-    tx: NewTx,
-    leader: Option<Leader>,
-    _in_hand: InHand,
-}
-
 /// Where the verdict is told.
-type Reply = oneshot::Sender<Verdict>;
+pub(super) type Reply = oneshot::Sender<Verdict>;
 
 impl Node {
-    /// Takes a request in. Requests of one lane get their nonces in the order of these calls.
+    /// Takes a request in. Requests of one lane get their nonces in the order of these calls, but for
+    /// reservations and placeholders that have to ask for a leader again.
     pub fn submit(&self, seat: Seat, tx: NewTx, origin: Origin) -> Pending {
-        self.put(seat, tx, origin, !self.is_draining())
+        self.put(seat, tx, origin, self.refusal(origin))
     }
 
     /// Takes in what another node hands over for one lane. Once one finds no room, none behind it is
     /// taken: the other node puts those that were not into the lane's queue, in their order, and one
     /// that was would have passed them.
     pub fn submit_in_order(&self, seat: Seat, txs: Vec<NewTx>) -> Vec<Pending> {
-        let mut open = !self.is_draining();
+        let mut refusal = self.refusal(Origin::Node);
         let mut all = Vec::with_capacity(txs.len());
         for tx in txs {
-            let pending = self.put(seat, tx, Origin::Node, open);
-            open = pending.answer.is_some();
+            let pending = self.put(seat, tx, Origin::Node, refusal);
+            refusal = pending.answer.as_ref().err().cloned();
             all.push(pending);
         }
         all
     }
 
-    fn put(&self, seat: Seat, tx: NewTx, origin: Origin, open: bool) -> Pending {
+    /// A node that stops takes nothing in. A client tries another one; another node need not come back to us,
+    /// for our lanes are being given up.
+    fn refusal(&self, origin: Origin) -> Option<Verdict> {
+        self.is_draining().then_some(match origin {
+            Origin::Client => Verdict::Overloaded,
+            Origin::Node => Verdict::NotLeader(None),
+        })
+    }
+
+    pub(super) fn put(
+        &self,
+        seat: Seat,
+        tx: NewTx,
+        origin: Origin,
+        refusal: Option<Verdict>,
+    ) -> Pending {
         let in_hand = self.take_in_hand();
-        let (reply, answer) = oneshot::channel();
-        let ask = Ask::new(seat, tx.clone(), reply);
-        let put = open && self.ask(ask).is_ok();
+        let answer = refusal.map_or_else(|| self.put_on_desk(seat, &tx), Err);
         Pending {
             seat,
             tx,
             origin,
-            answer: put.then_some(answer),
+            answer,
             in_hand,
         }
+    }
+
+    fn put_on_desk(&self, seat: Seat, tx: &NewTx) -> Result<oneshot::Receiver<Verdict>, Verdict> {
+        let (reply, answer) = oneshot::channel();
+        let ask = Ask::new(seat, tx.clone(), reply);
+        self.ask(ask).map_err(|_| Verdict::Overloaded)?;
+        Ok(answer)
     }
 
     /// Waits for what becomes of it. To be run in a task of its own: a caller that goes away must not
@@ -186,7 +192,10 @@ impl Node {
     }
 
     /// Tells those that the worker here settles, and returns the others.
-    async fn follow_all(&self, share: Vec<(Pending, Reply)>) -> Vec<(Box<Moved>, Reply)> {
+    pub(super) async fn follow_all(
+        &self,
+        share: Vec<(Pending, Reply)>,
+    ) -> Vec<(Box<Moved>, Reply)> {
         // In their order, which is the order of their answers: one statement stores them all.
         let deadline = Instant::now() + PATIENCE;
         let mut moved = Vec::new();
@@ -200,171 +209,13 @@ impl Node {
         moved
     }
 
-    fn tell(&self, tx: TxId, origin: Origin, reply: Reply, verdict: Verdict) {
+    pub(super) fn tell(&self, tx: TxId, origin: Origin, reply: Reply, verdict: Verdict) {
         // A forwarded request is counted where its client is.
         if origin == Origin::Client {
             self.meters.created(verdict.word());
         }
         if reply.send(verdict).is_err() {
             tracing::debug!(tx_id = %tx.0, "nobody waits for the answer any more");
-        }
-    }
-
-    /// The lane is not ours. All of them are handed over at once and in order, which [`Peers`] keeps
-    /// for calls of one lane; what the leader does not settle goes into the lane's queue, in order too.
-    ///
-    /// [`Peers`]: crate::ports::Peers
-    async fn elsewhere(&self, share: Vec<(Box<Moved>, Reply)>) {
-        if self.settings.not_leader == NotLeader::Reject {
-            let rejecting = share.into_iter().map(|(moved, reply)| async move {
-                let rejected = Verdict::NotLeader(moved.leader);
-                let verdict = self.known_or(moved.seat, &moved.tx, rejected).await;
-                self.tell(moved.tx.tx, Origin::Client, reply, verdict);
-            });
-            join_all(rejecting).await;
-            return;
-        }
-        let (mut waiting, mut urgent) = (Vec::new(), Vec::new());
-        for (moved, reply, verdict) in self.hand_over(share).await {
-            if matches!(moved.tx.body, Body::Managed(_)) {
-                // In the queue the id is stored once, whether the leader stored it or not.
-                let answer = self.enqueue(moved.seat, moved.tx.clone(), Wait::Leader);
-                waiting.push((moved, reply, verdict == Verdict::Unknown, answer));
-            } else {
-                urgent.push((moved, reply, verdict));
-            }
-        }
-        let waiting = async {
-            for (moved, reply, doubtful, answer) in waiting {
-                let verdict = answer.await.unwrap_or(Verdict::Unknown);
-                let nothing = matches!(verdict, Verdict::Overloaded | Verdict::Unavailable);
-                let verdict = if doubtful && nothing {
-                    Verdict::Unknown
-                } else {
-                    verdict
-                };
-                self.tell(moved.tx.tx, Origin::Client, reply, verdict);
-            }
-        };
-        tokio::join!(waiting, self.insist(urgent));
-    }
-
-    /// These have to have their nonces now, and only the leader gives any. Where nobody leads the lane, or
-    /// another node is just taking it, that is soon over: they ask again for as long as a leader has to
-    /// answer, all at once and in order.
-    async fn insist(&self, mut urgent: Vec<(Box<Moved>, Reply, Verdict)>) {
-        let until = Instant::now() + self.settings.forward_deadline;
-        for pause in pauses() {
-            let again = Instant::now() + pause;
-            let hopeful = again < until && !self.is_draining();
-            let (asking, over) = urgent
-                .into_iter()
-                .partition(|(.., verdict)| hopeful && matches!(verdict, Verdict::NotLeader(_)));
-            urgent = asking;
-            self.give_up(over).await;
-            if urgent.is_empty() {
-                return;
-            }
-            sleep_until(again).await;
-            let share = urgent.into_iter().map(|(moved, reply, _)| {
-                let pending = self.put(moved.seat, moved.tx, Origin::Client, true);
-                (pending, reply)
-            });
-            let moved = self.follow_all(share.collect()).await;
-            urgent = self.hand_over(moved).await;
-        }
-    }
-
-    /// What was told last is the answer, unless the request is known.
-    async fn give_up(&self, urgent: Vec<(Box<Moved>, Reply, Verdict)>) {
-        let looking = urgent
-            .into_iter()
-            .map(|(moved, reply, verdict)| async move {
-                let verdict = self.known_or(moved.seat, &moved.tx, verdict).await;
-                self.tell(moved.tx.tx, Origin::Client, reply, verdict);
-            });
-        join_all(looking).await;
-    }
-
-    /// Tells those that the leader has settled, and returns the others with what it said of them, or what
-    /// is to be said without it. These are still to be stored, unless it has stored one without our
-    /// knowing, or still may: then the verdict is [`Verdict::Unknown`].
-    async fn hand_over(
-        &self,
-        share: Vec<(Box<Moved>, Reply)>,
-    ) -> Vec<(Box<Moved>, Reply, Verdict)> {
-        // The last one was told last.
-        let leader = share.last().and_then(|(moved, _)| moved.leader.clone());
-        let Some(leader) = leader.filter(|leader| leader.node != self.holder.node) else {
-            let left = |(moved, reply): (Box<Moved>, Reply)| {
-                let verdict = Verdict::NotLeader(moved.leader.clone());
-                (moved, reply, verdict)
-            };
-            return share.into_iter().map(left).collect();
-        };
-        let (within, requests) = (self.settings.forward_deadline, share.len());
-        // The first look at each of these futures, in which the call is made, goes in their order.
-        let named: Vec<NewTx> = share
-            .iter()
-            .map(|(moved, _)| forwarded(&moved.tx))
-            .collect();
-        let forwards = share
-            .iter()
-            .zip(&named)
-            .map(|((moved, _), tx)| self.peers.forward(&leader.url, moved.seat.lane, tx, within));
-        let forwarded = join_all(forwards).await;
-        let mut left = Vec::new();
-        let mut failed = false;
-        for ((moved, reply), answer) in share.into_iter().zip(forwarded) {
-            match answer {
-                // It has lost the lane meanwhile, could do nothing, or cannot say.
-                Ok(
-                    verdict @ (Verdict::NotLeader(_)
-                    | Verdict::Unavailable
-                    | Verdict::Overloaded
-                    | Verdict::Unknown),
-                ) => left.push((moved, reply, verdict)),
-                Ok(verdict) => self.tell(moved.tx.tx, Origin::Client, reply, verdict),
-                Err(error) => {
-                    if !failed {
-                        failed = true;
-                        unforwarded(&leader, moved.tx.tx, requests, &error);
-                    }
-                    let verdict = match error {
-                        Unforwarded::NotSent(_) => Verdict::NotLeader(moved.leader.clone()),
-                        Unforwarded::Unanswered(_) => Verdict::Unknown,
-                    };
-                    left.push((moved, reply, verdict));
-                }
-            }
-        }
-        left
-    }
-
-    /// A known request is answered by any node, even by one that takes no new ones; of another this is told.
-    async fn known_or(&self, seat: Seat, tx: &NewTx, otherwise: Verdict) -> Verdict {
-        let Some(request_id) = tx.request_id.clone() else {
-            return otherwise;
-        };
-        match self.store.find(&Key::Request(seat.lane, request_id)).await {
-            Ok(Some(record)) => Verdict::found(seat, tx, record),
-            Ok(None) => otherwise,
-            Err(error) => {
-                tracing::warn!(error = %Causes(&error), "looking for a known request failed");
-                // A look that failed makes nothing certain that was not.
-                match otherwise {
-                    Verdict::Unknown => Verdict::Unknown,
-                    Verdict::New(_)
-                    | Verdict::Known(_)
-                    | Verdict::Conflict(_)
-                    | Verdict::NotLeader(_)
-                    | Verdict::Paused(_)
-                    | Verdict::Overloaded
-                    | Verdict::Exhausted
-                    | Verdict::NotOpen
-                    | Verdict::Unavailable => Verdict::Unavailable,
-                }
-            }
         }
     }
 }
@@ -377,8 +228,9 @@ async fn follow(pending: Pending, deadline: Instant) -> Followed {
         answer,
         in_hand,
     } = pending;
-    let Some(answer) = answer else {
-        return Followed::Settled(origin, Verdict::Overloaded);
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(refused) => return Followed::Settled(origin, refused),
     };
     match timeout_at(deadline, answer).await {
         Ok(Ok(Verdict::NotLeader(leader))) if origin == Origin::Client => {
@@ -393,27 +245,6 @@ async fn follow(pending: Pending, deadline: Instant) -> Followed {
         // The worker is gone or stands still: it may have written before.
         Ok(Err(_)) | Err(_) => Followed::Settled(origin, Verdict::Unknown),
     }
-}
-
-fn pauses() -> impl Iterator<Item = Duration> {
-    std::iter::successors(Some(FIRST_PAUSE), |pause| {
-        Some((*pause * 2).min(LAST_PAUSE))
-    })
-}
-
-/// A request as the leader gets it: with the id that we gave it, so that it is stored once wherever it goes.
-fn forwarded(tx: &NewTx) -> NewTx {
-    let mut tx = tx.clone();
-    if Mutant::ForwardWithoutId.is_on() {
-        tx.tx = TxId(Uuid::from_u128(tx.tx.0.as_u128() ^ 2));
-    }
-    tx
-}
-
-/// Told once for all that came together, by the first of them.
-fn unforwarded(leader: &Leader, tx: TxId, requests: usize, error: &Unforwarded) {
-    let leader = leader.node.as_str();
-    tracing::warn!(leader, tx_id = %tx.0, requests, error = %Causes(error), "forwarding failed; what the leader did not answer waits in the lane's queue");
 }
 
 /// The row that a new transaction makes, without reading it back.

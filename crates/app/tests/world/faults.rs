@@ -84,6 +84,18 @@ pub(crate) fn watch(world: &mut World) -> Arc<Script> {
     script
 }
 
+/// From now on calls of this operation wait for leave.
+pub(crate) fn hold(script: &Script, op: &'static str) -> Arc<Semaphore> {
+    let leave = Arc::new(Semaphore::new(0));
+    *script.held.lock().unwrap() = Some((op, Arc::clone(&leave)));
+    leave
+}
+
+/// Later calls need no leave any more.
+pub(crate) fn let_go(script: &Script) {
+    *script.held.lock().unwrap() = None;
+}
+
 pub(crate) fn fail(script: &Script, faults: &[(&'static str, Fault)]) {
     script.faults.lock().unwrap().extend_from_slice(faults);
 }
@@ -154,8 +166,7 @@ async fn a_leader_that_stands_still_in_a_forward_stores_it_once_all_the_same() {
     let (world, script) = world();
     let a = world.node("a").await;
     assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(0));
-    let leave = Arc::new(Semaphore::new(0));
-    *script.held.lock().unwrap() = Some(("create", Arc::clone(&leave)));
+    let leave = hold(&script, "create");
     let b = world.node("b").await;
     let queued = accepted(b.ask(lane(1), unnamed()).await);
     assert_eq!(
@@ -163,7 +174,7 @@ async fn a_leader_that_stands_still_in_a_forward_stores_it_once_all_the_same() {
         None,
         "the leader did not answer in time"
     );
-    *script.held.lock().unwrap() = None;
+    let_go(&script);
     leave.add_permits(1);
     world.until_allocated(lane(1)).await;
     let rows = world.rows(lane(1)).await;
@@ -177,8 +188,7 @@ async fn a_full_desk_says_so_at_once() {
     let (mut world, script) = world();
     world.settings.worker_queue_max = 8;
     world.settings.batch_max = 4;
-    let leave = Arc::new(Semaphore::new(0));
-    *script.held.lock().unwrap() = Some(("create", Arc::clone(&leave)));
+    let leave = hold(&script, "create");
     let a = world.node("a").await;
     let first = a.put(lane(1), unnamed());
     world
@@ -194,7 +204,7 @@ async fn a_full_desk_says_so_at_once() {
         Verdict::Overloaded,
         "the first is under way, eight wait"
     );
-    *script.held.lock().unwrap() = None;
+    let_go(&script);
     leave.add_permits(1);
     assert_eq!(nonce_of(first.await.unwrap()), Some(0));
     for answer in asked {
@@ -213,10 +223,9 @@ async fn a_queue_whose_promotion_is_in_doubt_goes_on_by_itself() {
         &script,
         &[("promote", Fault::Lost), ("promote", Fault::Doubtful)],
     );
-    let leave = Arc::new(Semaphore::new(0));
-    *script.held.lock().unwrap() = Some(("create", Arc::clone(&leave)));
+    let leave = hold(&script, "create");
     let queued = accepted(b.ask(lane(1), unnamed()).await);
-    *script.held.lock().unwrap() = None;
+    let_go(&script);
     leave.add_permits(1);
     world.until_allocated(lane(1)).await;
     assert!(world.record(queued.tx).await.state.nonce().is_some());
@@ -228,8 +237,7 @@ async fn an_unanswered_forward_that_cannot_be_queued_is_unknown() {
     let (world, script) = world();
     let a = world.node("a").await;
     assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(0));
-    let leave = Arc::new(Semaphore::new(0));
-    *script.held.lock().unwrap() = Some(("create", Arc::clone(&leave)));
+    let leave = hold(&script, "create");
     let b = world.node("b").await;
     fail(&script, &[("enqueue", Fault::Away)]);
     assert_eq!(b.ask(lane(1), unnamed()).await, Verdict::Unknown);
@@ -284,8 +292,7 @@ async fn what_was_moved_to_another_block_while_its_lane_was_read_anew_still_ends
     life.until_state(&rows[0], "TRACKING/BROADCAST").await;
     life.mine(1);
     life.until_state(&rows[0], "TRACKING/MINED").await;
-    let leave = Arc::new(Semaphore::new(0));
-    *script.held.lock().unwrap() = Some(("create", Arc::clone(&leave)));
+    let leave = hold(&script, "create");
     fail(&script, &[("create", Fault::Doubtful)]);
     let second = node.put(lane, transfer(2));
     life.world
@@ -300,7 +307,7 @@ async fn what_was_moved_to_another_block_while_its_lane_was_read_anew_still_ends
     };
     life.chain.lock().reorg(&plan).unwrap();
     seconds(2).await;
-    *script.held.lock().unwrap() = None;
+    let_go(&script);
     leave.add_permits(1);
     accepted(second.await.unwrap());
     life.work();

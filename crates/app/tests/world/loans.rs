@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::care::capped;
-use super::faults::{self as store, fail, watch};
+use super::faults::{self as store, fail, hold, let_go, watch};
 use super::life::{Life, seconds};
 use super::nodes::{Member, World, accepted, lane, pass, unnamed};
 
@@ -116,6 +116,46 @@ async fn a_loan_outlasts_the_end_of_a_dead_leaders_lease() {
         assert_eq!(nonce(&accepted(asked.await.unwrap())), expected);
     }
     assert_eq!(world.rows(lane(1)).await.len(), 4);
+}
+
+/// Its leases are given up when it has nothing in hand: what asks for a leader again does not keep it.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_stops_does_not_wait_for_what_asks_for_a_leader() {
+    let world = World::new();
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    lend(&a, lane(1), 60).await;
+    a.kill();
+    let asked = b.put(lane(1), loan(60));
+    pass(Duration::from_millis(500)).await;
+    let began = Instant::now();
+    b.stop().await;
+    let took = began.elapsed();
+    assert!(took < Duration::from_millis(100), "{took:?}");
+    let told = asked.await.unwrap();
+    assert!(matches!(told, Verdict::NotLeader(_)), "{told:?}");
+}
+
+/// The leader is stopping and still answers: it gives the lane up, so whoever asks elsewhere gets a nonce.
+#[tokio::test(start_paused = true)]
+async fn a_loan_outlasts_a_leader_that_stops() {
+    let (mut world, lane) = (World::new(), lane(1));
+    let script = watch(&mut world);
+    let (a, b) = (world.node("a").await, world.node("b").await);
+    assert_eq!(nonce(&lend(&a, lane, 60).await), 0);
+    // What is in its hands keeps it from being gone at once.
+    let leave = hold(&script, "create");
+    let in_hand = a.put(lane, loan(60));
+    pass(Duration::from_millis(10)).await;
+    let stopping = tokio::spawn(a.stop());
+    pass(Duration::from_millis(10)).await;
+    let asked = b.put(lane, loan(60));
+    pass(Duration::from_millis(300)).await;
+    let_go(&script);
+    leave.add_permits(1);
+    for (asked, expected) in [(in_hand, 1), (asked, 2)] {
+        assert_eq!(nonce(&accepted(asked.await.unwrap())), expected);
+    }
+    stopping.await.unwrap();
 }
 
 /// Every endpoint makes the same count up. No block shows the use, and nothing behind it is in one.

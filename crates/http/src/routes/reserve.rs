@@ -26,8 +26,8 @@ problems!(Problems: Malformed, Unauthorized, Forbidden, UnknownSigner, UnknownCh
 ///
 /// The smallest nonce that was given back, else the next one, is lent until `expiresAt`. All later
 /// transactions of the signer wait for it: say `submitted` or `recycle` as soon as you can. A request that
-/// is repeated with the same request id gives the same reservation and the same lock token. A nonce that
-/// cannot be lent at once is not waited for.
+/// is repeated with the same request id gives the same reservation and the same lock token. Where nobody
+/// leads the signer, a leader is waited for no longer than `routing.deadline`, then the answer is 409 `not_leader`.
 #[utoipa::path(
     post,
     path = "/api/v1/nonces/reserve",

@@ -2,6 +2,8 @@
 //! leader gives any. What is known is told by every node all the same.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -9,6 +11,7 @@ use fencepost_app::lifecycle::accept::Verdict;
 use fencepost_app::ports::{NewTx, Peers, Unforwarded};
 use fencepost_domain::ids::Lane;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::chain_steps::id;
 use super::reserving::{RESERVE, reserved, wish};
@@ -16,7 +19,7 @@ use super::sabotage::{Fault, Sabotage};
 use super::world::{ALICE, Reply, Server, World, payment};
 
 /// What comes of handing a request to the leader.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Leader {
     IsAway,
     IsSilent,
@@ -24,6 +27,30 @@ enum Leader {
     IsFull,
     HasNoStore,
     CannotSay,
+}
+
+/// What comes of one call after the other, at last of all further ones.
+struct Script {
+    then: Vec<Leader>,
+    calls: AtomicUsize,
+}
+
+#[async_trait]
+impl Peers for Script {
+    async fn forward(
+        &self,
+        url: &str,
+        lane: Lane,
+        tx: &NewTx,
+        within: Duration,
+    ) -> Result<Verdict, Unforwarded> {
+        let call = self.calls.fetch_add(1, Relaxed).min(self.then.len() - 1);
+        self.then[call].forward(url, lane, tx, within).await
+    }
+
+    async fn nudge(&self, url: &str, lane: Lane, within: Duration) -> Result<(), Unforwarded> {
+        self.then[0].nudge(url, lane, within).await
+    }
 }
 
 #[async_trait]
@@ -70,6 +97,16 @@ async fn fill(server: &Server, body: &Value) -> Reply {
     server.post(&path, body).await
 }
 
+fn expected(leader: Leader) -> (u16, String) {
+    let (status, code) = match leader {
+        Leader::IsAway | Leader::HasLostIt => (409, "not_leader"),
+        Leader::IsFull => (503, "overloaded"),
+        Leader::HasNoStore => (503, "store_unavailable"),
+        Leader::IsSilent | Leader::CannotSay => (504, "outcome_unknown"),
+    };
+    (status, code.to_owned())
+}
+
 fn told(reply: &Reply) -> (u16, String) {
     (reply.status, reply.code())
 }
@@ -88,10 +125,12 @@ async fn what_is_known_is_told_by_a_node_that_does_not_lead() {
     let lent = reserved(&first, &json!({ "requestId": "a" })).await;
     for leader in ALL {
         let other = follower(&mut world, leader).await;
+        let began = Instant::now();
         let again = other
             .post(RESERVE, &wish(&json!({ "requestId": "a" })))
             .await;
         assert_eq!((again.status, again.json()), (200, lent.clone()));
+        assert_eq!(began.elapsed(), Duration::ZERO, "{leader:?}");
         let again = fill(&other, &gap).await;
         assert_eq!((again.status, again.json()), (200, filled.json()));
         // A name that is another's is a conflict here as it is there.
@@ -109,12 +148,7 @@ async fn what_the_leader_cannot_do_now_is_told_as_what_it_is() {
     first.create(&payment(1)).await;
     for leader in ALL {
         let other = follower(&mut world, leader).await;
-        let expected = match leader {
-            Leader::IsAway | Leader::HasLostIt => (409, "not_leader".to_owned()),
-            Leader::IsFull => (503, "overloaded".to_owned()),
-            Leader::HasNoStore => (503, "store_unavailable".to_owned()),
-            Leader::IsSilent | Leader::CannotSay => (504, "outcome_unknown".to_owned()),
-        };
+        let expected = expected(leader);
         for more in [json!({}), json!({ "requestId": "a" })] {
             let reply = other.post(RESERVE, &wish(&more)).await;
             assert_eq!(told(&reply), expected, "{leader:?}: {more}");
@@ -123,6 +157,39 @@ async fn what_the_leader_cannot_do_now_is_told_as_what_it_is() {
         assert_eq!(told(&reply), expected, "{leader:?}");
     }
     assert_eq!(first.rows().await.len(), 1);
+}
+
+/// Who is not the leader, or not there, is asked again; what may have been stored is not told as what came later.
+#[tokio::test(start_paused = true)]
+async fn asking_again_ends_with_the_first_answer_that_says_more() {
+    for leader in ALL {
+        let mut world = World::new();
+        let first = world.server().await;
+        first.create(&payment(1)).await;
+        let passing = [Leader::IsAway, Leader::HasLostIt];
+        for then in [vec![leader, Leader::IsAway], vec![Leader::IsAway, leader]] {
+            let script = Arc::new(Script {
+                then: then.clone(),
+                calls: AtomicUsize::new(0),
+            });
+            world.peers = Arc::clone(&script) as Arc<dyn Peers>;
+            let other = world.server_at("n2", "http://127.0.0.1:2").await;
+            let began = Instant::now();
+            let reply = other.post(RESERVE, &wish(&json!({}))).await;
+            let (waited, calls) = (began.elapsed(), script.calls.load(Relaxed));
+            let patience = world.settings.forward_deadline;
+            assert!(waited < patience, "{then:?}: {waited:?}");
+            if then.iter().all(|each| passing.contains(each)) {
+                assert_eq!(told(&reply), (409, "not_leader".to_owned()), "{then:?}");
+                assert!(calls > 5 && waited * 2 > patience, "{then:?}: {calls}");
+            } else {
+                let until = then.iter().position(|each| !passing.contains(each));
+                assert_eq!(Some(calls), until.map(|at| at + 1), "{then:?}");
+                assert_eq!(told(&reply), expected(leader), "{then:?}");
+            }
+        }
+        assert_eq!(first.rows().await.len(), 1);
+    }
 }
 
 /// A look that fails proves nothing: what may have been stored is not told as if it were not.
