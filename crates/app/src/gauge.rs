@@ -65,9 +65,7 @@ impl Node {
                     let took = began.elapsed();
                     page_rest(took, std::mem::replace(&mut before, took))
                 }
-                Err(error) if failures == FAILURES_MAX || until < Instant::now() => {
-                    return Err(error);
-                }
+                Err(error) if failures == FAILURES_MAX => return Err(error),
                 // What was counted is not counted again for it.
                 Err(_) => {
                     failures += 1;

@@ -149,7 +149,13 @@ impl PostgresStore {
         // sees the others' rows as they were before. That nothing was taken is certain without this look.
         match timeout_at(deadline, self.other_leader(params, lane)).await {
             Ok(Ok(Some(leader))) => Ok(Acquired::Led(leader)),
-            Ok(Ok(None) | Err(_)) | Err(_) => Ok(Acquired::Busy),
+            Ok(Ok(None)) => Ok(Acquired::Busy),
+            Ok(Err(error)) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(lane = lane.0, error, "who leads a lane could not be read");
+                Ok(Acquired::Busy)
+            }
+            Err(_) => Ok(Acquired::Busy),
         }
     }
 

@@ -18,7 +18,7 @@ use crate::ports::{Body, Key, Leader, NewTx, Unforwarded};
 use crate::settings::NotLeader;
 
 /// A request that cannot wait for a leader asks for one again for no longer than this, however long a leader has to
-/// answer: its client waits for both, 35 s at the most.
+/// answer: its client waits for that as well, and not for ever.
 const INSISTING: Duration = Duration::from_secs(5);
 /// Pauses between two questions of a request that cannot wait for a leader.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -36,13 +36,6 @@ pub(super) struct Moved {
 /// What the leader has not settled, and what is to be told of it if nothing else comes.
 type Left = (Box<Moved>, Reply, Verdict);
 
-/// How often a leader was looked for.
-#[derive(Debug, Clone, Copy)]
-enum Round {
-    First,
-    Again,
-}
-
 impl Node {
     /// The lane is not ours. All of them are handed over at once and in order, which [`Peers`] keeps
     /// for calls of one lane; what the leader does not settle goes into the lane's queue, in order too.
@@ -59,8 +52,9 @@ impl Node {
             return;
         }
         let until = Instant::now() + self.settings.forward_deadline.min(INSISTING);
+        let mut warned = false;
         let (mut waiting, mut urgent) = (Vec::new(), Vec::new());
-        for (moved, reply, verdict) in self.hand_over(share, Round::First).await {
+        for (moved, reply, verdict) in self.hand_over(share, &mut warned).await {
             if matches!(moved.tx.body, Body::Managed(_)) {
                 // In the queue the id is stored once, whether the leader stored it or not.
                 let answer = self.enqueue(moved.seat, moved.tx.clone(), Wait::Leader);
@@ -81,12 +75,12 @@ impl Node {
                 self.tell(moved.tx.tx, Origin::Client, reply, verdict);
             }
         };
-        tokio::join!(waiting, self.insist(urgent, until));
+        tokio::join!(waiting, self.insist(urgent, until, warned));
     }
 
     /// These have to have their nonces now, and only the leader gives any. Where nobody leads the lane, or
     /// another node is just taking it, that is soon over: until then they ask again, all at once.
-    async fn insist(&self, urgent: Vec<Left>, until: Instant) {
+    async fn insist(&self, urgent: Vec<Left>, until: Instant, mut warned: bool) {
         let urgent = self.give_up_hopeless(urgent).await;
         let mut urgent = self.tell_known(urgent).await;
         for pause in pauses() {
@@ -103,7 +97,7 @@ impl Node {
                 (pending, reply)
             });
             let moved = self.follow_all(share.collect()).await;
-            let left = self.hand_over(moved, Round::Again).await;
+            let left = self.hand_over(moved, &mut warned).await;
             urgent = self.give_up_hopeless(left).await;
         }
     }
@@ -149,7 +143,7 @@ impl Node {
     /// Tells those that the leader has settled, and returns the others with what it said of them, or what
     /// is to be said without it. These are still to be stored, unless it has stored one without our
     /// knowing, or still may: then the verdict is [`Verdict::Unknown`].
-    async fn hand_over(&self, share: Vec<(Box<Moved>, Reply)>, round: Round) -> Vec<Left> {
+    async fn hand_over(&self, share: Vec<(Box<Moved>, Reply)>, warned: &mut bool) -> Vec<Left> {
         // The last one was told last.
         let leader = share.last().and_then(|(moved, _)| moved.leader.clone());
         let Some(leader) = leader.filter(|leader| leader.node != self.holder.node) else {
@@ -171,7 +165,6 @@ impl Node {
             .map(|((moved, _), tx)| self.peers.forward(&leader.url, moved.seat.lane, tx, within));
         let forwarded = join_all(forwards).await;
         let mut left = Vec::new();
-        let mut failed = false;
         for ((moved, reply), answer) in share.into_iter().zip(forwarded) {
             match answer {
                 // It has lost the lane meanwhile, could do nothing, or cannot say.
@@ -183,9 +176,8 @@ impl Node {
                 ) => left.push((moved, reply, verdict)),
                 Ok(verdict) => self.tell(moved.tx.tx, Origin::Client, reply, verdict),
                 Err(error) => {
-                    if !failed {
-                        failed = true;
-                        unforwarded(&leader, moved.tx.tx, requests, round, &error);
+                    if !std::mem::replace(warned, true) {
+                        unforwarded(&leader, moved.tx.tx, requests, &error);
                     }
                     let verdict = match error {
                         Unforwarded::NotSent(_) => Verdict::NotLeader(moved.leader.clone()),
@@ -242,14 +234,7 @@ fn forwarded(tx: &NewTx) -> NewTx {
 }
 
 /// Told once for all that came together, by the first of them.
-fn unforwarded(leader: &Leader, tx: TxId, requests: usize, round: Round, error: &Unforwarded) {
+fn unforwarded(leader: &Leader, tx: TxId, requests: usize, error: &Unforwarded) {
     let leader = leader.node.as_str();
-    match round {
-        Round::First => {
-            tracing::warn!(leader, tx_id = %tx.0, requests, error = %Causes(error), "forwarding failed; what the leader did not answer waits in the lane's queue, reservations and placeholders ask again");
-        }
-        Round::Again => {
-            tracing::debug!(leader, tx_id = %tx.0, requests, error = %Causes(error), "forwarding failed again");
-        }
-    }
+    tracing::warn!(leader, tx_id = %tx.0, requests, error = %Causes(error), "forwarding failed; transactions that the leader did not settle wait in the lane's queue");
 }

@@ -76,7 +76,7 @@ codes! {
         "The signer has a transaction under this request id with another payload, or a reservation, or another number of reservations, or a placeholder for another nonce. Nothing was stored and nothing was spent. `txId` names the transaction that has the id.",
         "Use a new request id for a new request. To ask what became of the old one, read it by its txId.";
     NotLeader = "not_leader", CONFLICT, "Another node leads the signer",
-        "This node does not lead the signer and is configured not to hand requests on (`routing.not_leader = \"reject\"`), or no leader was found within `routing.deadline` and the request is one that cannot wait longer: a reservation or a placeholder. Nothing was stored.",
+        "This node does not lead the signer and is configured not to hand requests on (`routing.not_leader = \"reject\"`), or no leader was found within `routing.deadline` (5 s at most) and the request is one that cannot wait longer: a reservation or a placeholder. Nothing was stored.",
         "Try again after `Retry-After`, here or at another node, with the same request id.";
     NonceNotOpen = "nonce_not_open", CONFLICT, "Nobody can fill this nonce",
         "The nonce is held by a transaction or a reservation, or was never given. Nothing was stored.",
