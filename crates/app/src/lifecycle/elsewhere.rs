@@ -43,13 +43,7 @@ impl Node {
     /// [`Peers`]: crate::ports::Peers
     pub(super) async fn elsewhere(&self, share: Vec<(Box<Moved>, Reply)>) {
         if self.settings.not_leader == NotLeader::Reject {
-            let rejecting = share.into_iter().map(|(moved, reply)| async move {
-                let rejected = Verdict::NotLeader(moved.leader);
-                let verdict = self.known_or(moved.seat, &moved.tx, rejected).await;
-                self.tell(moved.tx.tx, Origin::Client, reply, verdict);
-            });
-            join_all(rejecting).await;
-            return;
+            return self.give_up(share.into_iter().map(unled).collect()).await;
         }
         let until = Instant::now() + self.settings.forward_deadline.min(INSISTING);
         let mut warned = false;
@@ -147,11 +141,7 @@ impl Node {
         // The last one was told last.
         let leader = share.last().and_then(|(moved, _)| moved.leader.clone());
         let Some(leader) = leader.filter(|leader| leader.node != self.holder.node) else {
-            let left = |(moved, reply): (Box<Moved>, Reply)| {
-                let verdict = Verdict::NotLeader(moved.leader.clone());
-                (moved, reply, verdict)
-            };
-            return share.into_iter().map(left).collect();
+            return share.into_iter().map(unled).collect();
         };
         let (within, requests) = (self.settings.forward_deadline, share.len());
         // The first look at each of these futures, in which the call is made, goes in their order.
@@ -216,6 +206,12 @@ impl Node {
             }
         }
     }
+}
+
+/// Nothing was done for it yet.
+fn unled((moved, reply): (Box<Moved>, Reply)) -> Left {
+    let verdict = Verdict::NotLeader(moved.leader.clone());
+    (moved, reply, verdict)
 }
 
 fn pauses() -> impl Iterator<Item = Duration> {
