@@ -191,17 +191,10 @@ impl Node {
             Err(error) => {
                 tracing::warn!(error = %Causes(&error), "looking for a known request failed");
                 // A look that failed makes nothing certain that was not.
-                match otherwise {
-                    Verdict::Unknown => Verdict::Unknown,
-                    Verdict::New(_)
-                    | Verdict::Known(_)
-                    | Verdict::Conflict(_)
-                    | Verdict::NotLeader(_)
-                    | Verdict::Paused(_)
-                    | Verdict::Overloaded
-                    | Verdict::Exhausted
-                    | Verdict::NotOpen
-                    | Verdict::Unavailable => Verdict::Unavailable,
+                if otherwise == Verdict::Unknown {
+                    Verdict::Unknown
+                } else {
+                    Verdict::Unavailable
                 }
             }
         }

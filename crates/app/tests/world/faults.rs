@@ -34,6 +34,11 @@ pub(crate) struct Script {
 }
 
 impl Script {
+    /// Whether a call was held back so far.
+    pub(crate) fn holds_one(&self) -> bool {
+        *self.waiting.lock().unwrap() > 0
+    }
+
     /// The next fault of an operation, if its time has come: each call meets one, in their order.
     fn take(&self, op: &'static str, when: impl Fn(Fault) -> bool) -> Option<Fault> {
         let mut faults = self.faults.lock().unwrap();
@@ -192,9 +197,7 @@ async fn a_full_desk_says_so_at_once() {
     let a = world.node("a").await;
     let first = a.put(lane(1), unnamed());
     world
-        .until("the first is under way", async || {
-            *script.waiting.lock().unwrap() > 0
-        })
+        .until("the first is under way", async || script.holds_one())
         .await;
     let asked: Vec<_> = (0..9).map(|_| a.put(lane(1), unnamed())).collect();
     let mut asked = asked.into_iter().rev();
@@ -296,9 +299,7 @@ async fn what_was_moved_to_another_block_while_its_lane_was_read_anew_still_ends
     fail(&script, &[("create", Fault::Doubtful)]);
     let second = node.put(lane, transfer(2));
     life.world
-        .until("it is under way", async || {
-            *script.waiting.lock().unwrap() > 0
-        })
+        .until("it is under way", async || script.holds_one())
         .await;
     let plan = fencepost_devchain::Plan {
         depth: 1,

@@ -96,6 +96,13 @@ async fn what_its_holder_sends_is_followed_to_its_use() {
     assert_eq!(other, Settled::Refused(Refusal::OtherHash));
 }
 
+/// Waits until it has asked so often for a lane that another node leads.
+async fn until_asked(world: &World, node: &Member, times: u64) {
+    let line = "fencepost_lease_acquire_total{result=\"led\"}";
+    let asked = async || node.meter(line) >= times;
+    world.until("it has asked again", asked).await;
+}
+
 /// A loan needs its nonce at once, but the lane is soon free: whoever asks is not sent away for that.
 #[tokio::test(start_paused = true)]
 async fn a_loan_outlasts_the_end_of_a_dead_leaders_lease() {
@@ -111,9 +118,14 @@ async fn a_loan_outlasts_the_end_of_a_dead_leaders_lease() {
     assert!(waited <= patience && waited * 2 > patience, "{waited:?}");
     let lease = world.settings.lease;
     pass(lease.duration + lease.skew - Duration::from_secs(1) - waited).await;
-    let share: Vec<_> = (0..3).map(|_| b.put(lane(1), loan(60))).collect();
-    for (asked, expected) in share.into_iter().zip(1..) {
-        assert_eq!(nonce(&accepted(asked.await.unwrap())), expected);
+    let loans: Vec<_> = (0..3).map(|_| loan(60)).collect();
+    let asked: Vec<_> = loans
+        .iter()
+        .map(|loan| b.put(lane(1), loan.clone()))
+        .collect();
+    for (expected, (loan, asked)) in (1..).zip(loans.iter().zip(asked)) {
+        let lent = accepted(asked.await.unwrap());
+        assert_eq!((lent.tx, nonce(&lent)), (loan.tx, expected));
     }
     assert_eq!(world.rows(lane(1)).await.len(), 4);
 }
@@ -126,8 +138,8 @@ async fn a_node_that_stops_does_not_wait_for_what_asks_for_a_leader() {
     lend(&a, lane(1), 60).await;
     a.kill();
     let asked = b.put(lane(1), loan(60));
-    // In the middle of a pause.
-    pass(Duration::from_millis(400)).await;
+    // The next pause is a long one.
+    until_asked(&world, &b, 6).await;
     let began = Instant::now();
     b.stop().await;
     let took = began.elapsed();
@@ -146,11 +158,13 @@ async fn a_loan_outlasts_a_leader_that_stops() {
     // What is in its hands keeps it from being gone at once.
     let leave = hold(&script, "create");
     let in_hand = a.put(lane, loan(60));
-    pass(Duration::from_millis(10)).await;
+    let held = async || script.holds_one();
+    world.until("it is in hand", held).await;
+    let node = Arc::clone(&a.node);
     let stopping = tokio::spawn(a.stop());
-    pass(Duration::from_millis(10)).await;
+    node.drained().await;
     let asked = b.put(lane, loan(60));
-    pass(Duration::from_millis(300)).await;
+    until_asked(&world, &b, 2).await;
     let_go(&script);
     leave.add_permits(1);
     for (asked, expected) in [(in_hand, 1), (asked, 2)] {

@@ -29,7 +29,20 @@ enum Leader {
     CannotSay,
 }
 
-/// What comes of one call after the other, at last of all further ones.
+impl Leader {
+    fn answer(self) -> Result<Verdict, Unforwarded> {
+        match self {
+            Self::IsAway => Err(Unforwarded::NotSent("as the test says".into())),
+            Self::IsSilent => Err(Unforwarded::Unanswered("as the test says".into())),
+            Self::HasLostIt => Ok(Verdict::NotLeader(None)),
+            Self::IsFull => Ok(Verdict::Overloaded),
+            Self::HasNoStore => Ok(Verdict::Unavailable),
+            Self::CannotSay => Ok(Verdict::Unknown),
+        }
+    }
+}
+
+/// What comes of one call after the other; the last of them of all further ones.
 struct Script {
     then: Vec<Leader>,
     calls: AtomicUsize,
@@ -39,37 +52,13 @@ struct Script {
 impl Peers for Script {
     async fn forward(
         &self,
-        url: &str,
-        lane: Lane,
-        tx: &NewTx,
-        within: Duration,
-    ) -> Result<Verdict, Unforwarded> {
-        let call = self.calls.fetch_add(1, Relaxed).min(self.then.len() - 1);
-        self.then[call].forward(url, lane, tx, within).await
-    }
-
-    async fn nudge(&self, url: &str, lane: Lane, within: Duration) -> Result<(), Unforwarded> {
-        self.then[0].nudge(url, lane, within).await
-    }
-}
-
-#[async_trait]
-impl Peers for Leader {
-    async fn forward(
-        &self,
         _: &str,
         _: Lane,
         _: &NewTx,
         _: Duration,
     ) -> Result<Verdict, Unforwarded> {
-        match self {
-            Self::IsAway => Err(Unforwarded::NotSent("as the test says".into())),
-            Self::IsSilent => Err(Unforwarded::Unanswered("as the test says".into())),
-            Self::HasLostIt => Ok(Verdict::NotLeader(None)),
-            Self::IsFull => Ok(Verdict::Overloaded),
-            Self::HasNoStore => Ok(Verdict::Unavailable),
-            Self::CannotSay => Ok(Verdict::Unknown),
-        }
+        let call = self.calls.fetch_add(1, Relaxed).min(self.then.len() - 1);
+        self.then[call].answer()
     }
 
     async fn nudge(&self, _: &str, _: Lane, _: Duration) -> Result<(), Unforwarded> {
@@ -88,8 +77,15 @@ const ALL: [Leader; 6] = [
 
 /// A node that reaches the leader like this.
 async fn follower(world: &mut World, leader: Leader) -> Server {
-    world.peers = Arc::new(leader);
-    world.server_at("n2", "http://127.0.0.1:2").await
+    scripted(world, vec![leader]).await.0
+}
+
+async fn scripted(world: &mut World, then: Vec<Leader>) -> (Server, Arc<Script>) {
+    let calls = AtomicUsize::new(0);
+    let script = Arc::new(Script { then, calls });
+    world.peers = Arc::clone(&script) as Arc<dyn Peers>;
+    let server = world.server_at("n2", "http://127.0.0.1:2").await;
+    (server, script)
 }
 
 async fn fill(server: &Server, body: &Value) -> Reply {
@@ -168,12 +164,7 @@ async fn asking_again_ends_with_the_first_answer_that_says_more() {
         first.create(&payment(1)).await;
         let passing = [Leader::IsAway, Leader::HasLostIt];
         for then in [vec![leader, Leader::IsAway], vec![Leader::IsAway, leader]] {
-            let script = Arc::new(Script {
-                then: then.clone(),
-                calls: AtomicUsize::new(0),
-            });
-            world.peers = Arc::clone(&script) as Arc<dyn Peers>;
-            let other = world.server_at("n2", "http://127.0.0.1:2").await;
+            let (other, script) = scripted(&mut world, then.clone()).await;
             let began = Instant::now();
             let reply = other.post(RESERVE, &wish(&json!({}))).await;
             let (waited, calls) = (began.elapsed(), script.calls.load(Relaxed));
