@@ -31,6 +31,11 @@ const CONNECT: Duration = Duration::from_secs(2);
 /// So often one tries to be let in.
 const TRIES: usize = 15;
 
+fn client() -> reqwest::Result<Client> {
+    let http = Client::builder().timeout(ANSWER);
+    http.connect_timeout(CONNECT).build()
+}
+
 /// A client that comes again when it found no room at the door: then it has asked for nothing yet.
 async fn come_in(node: &Member, body: &Value) -> reqwest::Result<Answer> {
     for _ in 1..TRIES {
@@ -48,8 +53,7 @@ async fn a_full_queue_is_told_at_once_and_other_lanes_go_on() -> Result<()> {
     let database = shared().await?.create_database().await?;
     let more = "[writer]\nworkers = 4\nqueue_max = 100\nbatch_max = 50\n";
     let mut fleet = Fleet::new(database.url())?.with(more);
-    let http = Client::builder().timeout(ANSWER).connect_timeout(CONNECT);
-    fleet.http = http.build()?;
+    fleet.http = client()?;
     let node = fleet.start("a").await?;
     for n in 1..=4 {
         node.post(&request(n, None)).await?;
