@@ -141,7 +141,7 @@ async fn beside_an_honest_one(input: &[u8]) {
         let count = count.expect("the honest one answers");
         assert!(count.highest >= nonce(COUNT), "{count:?}");
         assert!(
-            !count.unanimous || count.highest == nonce(COUNT),
+            !count.is_unanimous() || count.highest == nonce(COUNT),
             "{count:?}"
         );
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
-use fencepost_app::directory::{Directory, NewSeat};
+use fencepost_app::directory::{Directory, InFlightLimit, InFlightUntil, NewSeat, Start};
 use fencepost_app::drive::Running;
 use fencepost_app::meters::Meters;
 use fencepost_app::node::{Node, Parts};
@@ -19,7 +19,7 @@ use fencepost_app::settings::{ChainSettings, Settings};
 use fencepost_domain::finality::Rule;
 use fencepost_domain::ids::{ChainId, FeedSeq, Lane, NodeId};
 use fencepost_domain::request::Ceilings;
-use fencepost_http::{Access, Api, ChainInfo, Limits, Secret, router};
+use fencepost_http::{Access, Api, ChainInfo, ClusterSecret, Limits, Secret, router};
 use fencepost_sqlite::SqliteStore;
 use http_body_util::BodyExt;
 use jiff::Timestamp;
@@ -153,8 +153,12 @@ impl Served {
         let joined = store.join(&node, URL).await;
         let seats = [(ALICE, true), (BOB, false)].map(|(signer, signs)| NewSeat {
             lane: lane(signer),
-            max_in_flight: in_flight_max.filter(|_| signs),
+            max_in_flight: in_flight_max.filter(|_| signs).map(|max| InFlightLimit {
+                max,
+                until: InFlightUntil::Final,
+            }),
             signs,
+            start: Start::default(),
         });
         let directory = Directory::open(&*store, &seats).await;
         let mut registry = Registry::default();
@@ -182,6 +186,7 @@ impl Served {
                 ceilings: info.ceilings,
                 bump_percent: 12,
             }],
+            store_memory: Arc::new(fencepost_app::store_memory::StoreMemory::unkept()),
             meters: Meters::register(&mut registry),
         });
         let api = Api {
@@ -189,8 +194,12 @@ impl Served {
             url: URL.to_owned(),
             chains: vec![info],
             access: Access::open(),
-            cluster: Some(Secret::new("nobody guesses this one".to_owned())),
+            cluster: Some(ClusterSecret::new(
+                Secret::new("nobody guesses this one".to_owned()),
+                None,
+            )),
             registry: Arc::new(registry),
+            meters: fencepost_http::Meters::default(),
             limits: Limits::default(),
         };
         Self {

@@ -4,15 +4,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencepost_domain::ids::Lane;
+use fencepost_domain::ids::{ChainId, Lane};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep, timeout};
 
 use crate::causes::Causes;
 use crate::lifecycle::follow::Follower;
+use crate::lifecycle::follow::pace::Pace;
 use crate::lifecycle::retire::{IDLE, STAGES};
 use crate::node::{Crew, Node};
-use crate::ports::Stage;
+use crate::ports::{Chain, Stage};
 use crate::recovery::adopt::Adopter;
 use crate::settings::Retention;
 
@@ -21,10 +23,21 @@ use crate::settings::Retention;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// The longest until the next look, however much they cost. Longer, and a failover waits for it.
 const LOOK_REST_MAX: Duration = Duration::from_secs(1);
+/// How often a node looks whether the database was failed over. Longer, and lanes that may go on wait for it; the look asks
+/// the store nothing while there was no failover.
+const FAILOVER_EVERY: Duration = Duration::from_millis(250);
+/// How often another node is asked which server of the store it works on, each in turn. Longer, and a node goes on for so
+/// long with an old primary that runs beside the new one; each question is one small call.
+const SERVERS_EVERY: Duration = Duration::from_secs(2);
+/// How soon lanes are compared with the chain again that could not be. Longer, and their requests wait; shorter asks
+/// endpoints that are down.
+const COMPARE_EVERY: Duration = Duration::from_secs(2);
 /// How often the feed is looked at while readers wait.
 const FEED_EVERY: Duration = Duration::from_millis(100);
 /// How long the gauges about all lanes stay as they are, once all is counted. Longer, and alerts come late.
 const GAUGE_EVERY: Duration = Duration::from_secs(15);
+/// How often it is told how many critical writes were left out of the log.
+const LEFT_OUT_EVERY: Duration = Duration::from_secs(1);
 /// How often a stopping node looks whether its requests have their answers.
 const STOP_CHECK: Duration = Duration::from_millis(5);
 
@@ -71,13 +84,23 @@ impl Running {
             tasks.spawn(shipper.run());
         }
         for follower in followers {
-            tasks.spawn(follow(follower));
+            let announced = Arc::new(Notify::new());
+            let (chain, id) = (follower.chain(), follower.settings().id);
+            tasks.spawn(watch_heads(chain, id, Arc::clone(&announced)));
+            tasks.spawn(follow(follower, announced));
         }
         tasks.spawn(keep(Arc::clone(&node)));
         tasks.spawn(tidy(Arc::clone(&node)));
         tasks.spawn(look(Arc::clone(&node)));
         tasks.spawn(tell(Arc::clone(&node)));
+        tasks.spawn(wait(Arc::clone(&node)));
+        tasks.spawn(vouch(Arc::clone(&node)));
+        tasks.spawn(compare_servers(Arc::clone(&node)));
+        if !node.store_memory.is_acquainted() {
+            tasks.spawn(get_acquainted(Arc::clone(&node)));
+        }
         tasks.spawn(gauge(Arc::clone(&node)));
+        tasks.spawn(sum_up(Arc::clone(&node)));
         if let Some(retention) = node.settings.retention {
             tasks.spawn(retire(Arc::clone(&node), retention));
         }
@@ -99,6 +122,7 @@ impl Running {
             if let Err(error) = node.release_all().await {
                 tracing::warn!(error = %Causes(&error), "giving up the leases failed; they run out");
             }
+            node.log_left_out();
         };
         if timeout(within, orderly).await.is_err() {
             tracing::warn!(
@@ -123,15 +147,22 @@ async fn keep(node: Arc<Node>) {
         timer.tick().await;
         node.renew().await;
         node.beat().await;
+        node.compare_clocks().await;
     }
 }
 
-async fn follow(mut follower: Follower) {
-    let mut timer = every(follower.settings().poll_interval);
+/// Apart from the follower, which must not wait for announcements.
+async fn watch_heads(chain: Arc<dyn Chain>, id: ChainId, announced: Arc<Notify>) {
+    chain.watch_heads(id, &announced).await;
+}
+
+async fn follow(mut follower: Follower, announced: Arc<Notify>) {
+    let mut pace = Pace::new(follower.settings().poll_interval, announced);
     let mut failing = false;
     loop {
-        timer.tick().await;
+        pace.next().await;
         let looked = follower.pass().await;
+        pace.looked();
         let chain = follower.settings().name.as_str();
         match &looked {
             Err(error) if !failing => {
@@ -193,6 +224,72 @@ async fn tell(node: Arc<Node>) {
         if let Err(error) = node.watch_feed().await {
             tracing::warn!(error = %Causes(&error), "looking at the feed failed");
         }
+    }
+}
+
+async fn sum_up(node: Arc<Node>) {
+    let mut timer = every(LEFT_OUT_EVERY);
+    loop {
+        timer.tick().await;
+        node.log_left_out();
+    }
+}
+
+async fn wait(node: Arc<Node>) {
+    let mut failing = false;
+    loop {
+        let answered = node.answer_waiters().await;
+        if let Err(error) = &answered
+            && !failing
+        {
+            tracing::warn!(error = %Causes(error), "reading for clients that wait failed");
+        }
+        failing = answered.is_err();
+    }
+}
+
+async fn vouch(node: Arc<Node>) {
+    let mut timer = every(FAILOVER_EVERY);
+    let mut silent = Vec::new();
+    loop {
+        timer.tick().await;
+        if let Err(error) = node.vouch(&mut silent).await {
+            tracing::warn!(error = %Causes(&error), "judging lanes after a failover of the database failed");
+        }
+    }
+}
+
+async fn compare_servers(node: Arc<Node>) {
+    let mut timer = every(SERVERS_EVERY);
+    let mut turn = 0;
+    loop {
+        timer.tick().await;
+        let peers = node.store_memory.peers();
+        let url = peers.get(turn % peers.len().max(1));
+        turn = turn.wrapping_add(1);
+        if let Some(url) = url {
+            node.compare_servers(url).await;
+        }
+    }
+}
+
+/// Until every lane of a store that this node meets for the first time was compared with the chain.
+async fn get_acquainted(node: Arc<Node>) {
+    loop {
+        match node.compare_lanes().await {
+            Ok(true) => {
+                node.store_memory.get_acquainted();
+                tracing::info!(
+                    "all lanes were compared with the chain: this node remembers the store from now on"
+                );
+                return;
+            }
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(error = %Causes(&error), "comparing the lanes with the chain failed");
+            }
+        }
+        sleep(COMPARE_EVERY).await;
     }
 }
 

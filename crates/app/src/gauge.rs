@@ -2,13 +2,15 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use fencepost_domain::ids::{ChainId, Lane, TxId};
+use fencepost_domain::state::Why;
 use tokio::time::{Instant, sleep};
 
-use crate::node::Node;
-use crate::ports::{Backlog, READ_LIMIT_MAX, StoreError};
+use crate::node::{HaltedLanes, Node};
+use crate::ports::{Backlog, PauseReason, PausedLanes, READ_LIMIT_MAX, StoreError};
 
 /// For so many times of what a page of the unfinished took, counting rests. Fewer, and writers feel it; more, and a
 /// long backlog is told late.
@@ -28,7 +30,12 @@ impl Node {
         if let Some(age) = pulse.oldest_snapshot {
             self.meters.oldest_snapshot(age);
         }
-        let Counted { backlog, whole } = self.count().await?;
+        self.gauge_halted().await?;
+        let Counted {
+            backlog,
+            stuck,
+            whole,
+        } = self.count().await?;
         if !whole {
             tracing::warn!(
                 "not all that is unfinished could be counted in time: there is more than is told"
@@ -36,6 +43,14 @@ impl Node {
         }
         let now = self.clock.now();
         for chain in &self.chains {
+            for why in Why::ALL {
+                match stuck.get(&(chain.id, *why)) {
+                    Some(count) => self.meters.stuck_now(&chain.name, *why, *count),
+                    None if whole => self.meters.stuck_now(&chain.name, *why, 0),
+                    // Those may not have been reached.
+                    None => {}
+                }
+            }
             let (depth, oldest) = match backlog.get(&chain.id) {
                 Some(pending) => {
                     let age = now.duration_since(pending.oldest_at);
@@ -48,6 +63,37 @@ impl Node {
             self.meters.pending(&chain.name, depth, oldest);
         }
         Ok(())
+    }
+
+    /// Lanes that do not go on: paused ones by reason, and those with work that nobody leads. Of the latter one page
+    /// is counted: that there are any is what matters.
+    async fn gauge_halted(&self) -> Result<(), StoreError> {
+        let paused = self.store.paused_lanes().await?;
+        self.note_halted(&paused);
+        let unled = self.store.orphans(None, READ_LIMIT_MAX).await?;
+        for chain in &self.chains {
+            for reason in PauseReason::ALL {
+                let is_it = |each: &&PausedLanes| each.chain == chain.id && each.reason == reason;
+                let count = paused.iter().filter(is_it).map(|each| each.count).sum();
+                self.meters.paused(&chain.name, reason, count);
+            }
+            let here = unled.iter().filter(|each| each.lane.chain == chain.id);
+            self.meters.unled(&chain.name, here.count());
+        }
+        Ok(())
+    }
+
+    fn note_halted(&self, lanes: &[PausedLanes]) {
+        let mut halted = HaltedLanes::default();
+        for each in lanes {
+            match each.reason {
+                PauseReason::Failover => halted.held += each.count,
+                PauseReason::Operator | PauseReason::CursorJump | PauseReason::NonceClash => {
+                    halted.paused += each.count;
+                }
+            }
+        }
+        *self.halted.lock().unwrap_or_else(PoisonError::into_inner) = Some(halted);
     }
 
     /// What has not ended, page by page with rests between them. In one piece it would keep a processor of the
@@ -97,6 +143,7 @@ impl Node {
 #[derive(Default)]
 struct Counted {
     backlog: HashMap<ChainId, Backlog>,
+    stuck: HashMap<(ChainId, Why), u64>,
     /// Nothing is left to count.
     whole: bool,
 }
@@ -108,9 +155,15 @@ impl Counted {
         self.whole = count < u64::try_from(READ_LIMIT_MAX).unwrap_or(u64::MAX);
         let last = page.iter().map(|each| each.last).max();
         for each in page {
+            if let Some(why) = each.stuck {
+                *self.stuck.entry((each.chain, why)).or_default() += each.count;
+            }
             match self.backlog.entry(each.chain) {
-                // What was seen first is the oldest.
-                Entry::Occupied(mut known) => known.get_mut().count += each.count,
+                Entry::Occupied(mut known) => {
+                    let known = known.get_mut();
+                    known.count += each.count;
+                    known.oldest_at = known.oldest_at.min(each.oldest_at);
+                }
                 Entry::Vacant(new) => {
                     new.insert(each);
                 }

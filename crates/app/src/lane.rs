@@ -13,6 +13,7 @@ mod load;
 mod memory;
 mod lead;
 mod align;
+mod begin;
 mod promote;
 mod create;
 mod fill;

@@ -8,8 +8,10 @@ pub mod sign;
 pub mod submit;
 pub mod follow;
 pub mod receipt;
+mod publish;
 pub mod finality;
 pub mod completion;
+pub mod waiting;
 pub(crate) mod retire;
 
 use crate::ports::StoreError;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fencepost_domain::fee;
+use fencepost_domain::finality::Rule;
 use fencepost_domain::ids::{ChainId, Incarnation, LaneId};
 use fencepost_domain::request::Ceilings;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -26,11 +27,15 @@ use crate::lifecycle::finality::Ending;
 use crate::lifecycle::follow::board::Board;
 use crate::lifecycle::queue::Wanted;
 use crate::lifecycle::submit::Shipment;
+use crate::lifecycle::waiting::Waiters;
 use crate::meters::Meters;
 use crate::ports::{
     Chain, Clock, Holder, LaneBatch, LaneMoves, Peer, Peers, Policy, Signer, Store, Ticks,
 };
 use crate::settings::{ChainSettings, Settings};
+use crate::skew::Skew;
+use crate::store_memory::StoreMemory;
+use crate::writes::WriteLog;
 
 /// This node.
 pub struct Node {
@@ -45,10 +50,14 @@ pub struct Node {
     pub(crate) holder: Holder,
     pub(crate) url: String,
     pub(crate) chains: Vec<ChainSettings>,
+    pub(crate) store_memory: Arc<StoreMemory>,
     pub(crate) directory: Directory,
     pub(crate) meters: Meters,
+    pub(crate) writes: WriteLog,
     pub(crate) leases: Leases,
+    pub(crate) skew: Skew,
     pub(crate) feed: Watch,
+    pub(crate) waiters: Waiters,
     /// How many questions for receipts are under way, for each chain.
     pub(crate) receipt_slots: HashMap<ChainId, Semaphore>,
     /// Where workers have their creates and their moves written.
@@ -67,8 +76,19 @@ pub struct Node {
     in_hand: Arc<AtomicUsize>,
     /// Since when no endpoint of a chain has answered.
     unreached: Mutex<HashMap<ChainId, Duration>>,
+    /// Lanes of the whole store that give no nonces, as last counted.
+    pub(crate) halted: Mutex<Option<HaltedLanes>>,
     /// Lanes whose workers were told that something waits, and have not begun.
     nudged: Mutex<HashSet<LaneId>>,
+}
+
+/// How many lanes give no nonces.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HaltedLanes {
+    /// Paused, by an operator or because the chain does not fit.
+    pub paused: u64,
+    /// Held since the database was failed over.
+    pub held: u64,
 }
 
 /// A worker's desk is full.
@@ -80,6 +100,18 @@ impl Node {
     #[must_use]
     pub fn has_life(&self) -> bool {
         self.chain.is_some() && self.signer.is_some()
+    }
+
+    /// Whether reservations end by the store's clock, because this node has no chain to ask.
+    #[must_use]
+    pub fn lends_by_clock(&self) -> bool {
+        self.chain.is_none()
+    }
+
+    /// How long after its hash was named a reservation is used, where no chain says so before.
+    #[must_use]
+    pub fn used_after(&self) -> Duration {
+        self.settings.lending.used_after
     }
 
     /// The greatest fees we sign on a chain.
@@ -98,6 +130,12 @@ impl Node {
     pub(crate) fn bump_percent(&self, chain: ChainId) -> u32 {
         let chain = self.chains.iter().find(|known| known.id == chain);
         chain.map_or(fee::BUMP_PERCENT_MIN, |chain| chain.bump_percent)
+    }
+
+    /// When a block of a chain is final.
+    pub(crate) fn finality(&self, chain: ChainId) -> Option<Rule> {
+        let known = self.chains.iter().find(|known| known.id == chain);
+        known.map(|known| known.finality)
     }
 
     /// A chain's configured name.
@@ -160,6 +198,12 @@ impl Node {
         &*self.store
     }
 
+    /// What this node knows of its store.
+    #[must_use]
+    pub fn store_memory(&self) -> &StoreMemory {
+        &self.store_memory
+    }
+
     /// Who we are.
     #[must_use]
     pub const fn holder(&self) -> &Holder {
@@ -178,6 +222,12 @@ impl Node {
         &self.meters
     }
 
+    /// Whether somebody decides about stuck transactions.
+    #[must_use]
+    pub fn has_policy(&self) -> bool {
+        !self.policy.is_passive()
+    }
+
     /// What the operator chose.
     #[must_use]
     pub const fn settings(&self) -> &Settings {
@@ -194,6 +244,12 @@ impl Node {
     #[must_use]
     pub fn led(&self) -> usize {
         self.leases.len()
+    }
+
+    /// Lanes of the whole store that give no nonces, as the gauges last counted them.
+    #[must_use]
+    pub fn halted_lanes(&self) -> Option<HaltedLanes> {
+        *self.halted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Nodes that lived at the last look, ourselves among them.

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use fencepost_domain::attempt::SignedFees;
-use fencepost_domain::ids::{Lane, Nonce};
+use fencepost_domain::flat::Name;
+use fencepost_domain::ids::{Lane, Nonce, Token, Version};
 use fencepost_domain::nonce::ChainCount;
 use fencepost_domain::state::{State, Why};
 
@@ -12,9 +13,10 @@ use crate::causes::Causes;
 use crate::directory::Seat;
 use crate::node::Node;
 use crate::ports::{
-    Action, AskedRemedy, Audit, ChainUnavailable, CountMode, LaneView, NewRemedy, PauseChange,
-    PauseReason, Paused, Record, Settle, Settled, StoreError,
+    Action, AskedRemedy, Audit, ChainUnavailable, CountMode, Held, LaneView, NewRemedy,
+    PauseChange, PauseReason, Paused, Record, Settle, Settled, StoreError,
 };
+use crate::writes::{Line, Write, words};
 
 /// How often the next free round is asked for; more means that others ask at this very moment.
 const ROUNDS_MAX: u32 = 3;
@@ -108,13 +110,43 @@ impl Node {
 
     /// What the holder of a lent nonce says.
     pub async fn settle_loan(&self, lane: Lane, call: &Settle) -> Result<Settled, StoreError> {
+        self.settle_loan_since(lane, None, call).await
+    }
+
+    /// The same, with the version at which the reservation was read before. A call that says the same again writes
+    /// nothing, and is neither counted nor logged as a write.
+    pub async fn settle_loan_since(
+        &self,
+        lane: Lane,
+        version: Option<Version>,
+        call: &Settle,
+    ) -> Result<Settled, StoreError> {
         let settled = self.store.settle(call).await?;
         match &settled {
-            Settled::Done(_) => self.tell_leader(lane).await,
+            Settled::Done(record) if version == Some(record.version) => {}
+            Settled::Done(record) => {
+                self.meters.ended(&record.state);
+                let from = Name::Reserved.word();
+                let line = Line {
+                    write: Write::Reservation,
+                    held: Held {
+                        lane: record.lane_id,
+                        token: record.token,
+                    },
+                    tx: Some(record.tx),
+                    nonce: record.state.nonce().or(record.state.gave_back()),
+                    from: (from, None),
+                    to: words(&record.state),
+                };
+                self.log_write_of(&line, record.state.hash());
+                self.tell_leader(lane).await;
+            }
             Settled::LockLost { recorded: true } => {
-                let (signer, reservation) = (lane.signer, call.reservation);
+                let (signer, node_id) = (lane.signer, self.holder.node.as_str());
+                let seat = self.directory.seat(lane);
+                let token = seat.map_or(Token::NONE, |seat| self.last_held(seat.id).token);
                 self.meters.late_hash();
-                tracing::error!(%signer, tx_id = %reservation, "the holder of a nonce that was given back says that it has used it: whoever has the nonce now may lose it");
+                tracing::error!(%signer, tx_id = %call.reservation, node_id, %token, "the holder of a nonce that was given back says that it has used it: whoever has the nonce now may lose it");
                 self.tell_leader(lane).await;
             }
             Settled::LockLost { recorded: false } | Settled::Refused(_) | Settled::NotFound => {}
@@ -170,7 +202,7 @@ impl Node {
         let before = view.ok_or(Unreconciled::UnknownLane)?;
         // What is in pools may differ between endpoints; nobody may be given a nonce that one of them has. But
         // one alone, whatever it claims, moves no cursor: nothing below it could be given again.
-        let unanimous = pending.unanimous;
+        let unanimous = pending.is_unanimous();
         let pending = pending.highest.max(latest);
         if !unanimous && pending > before.next_nonce.max(latest) {
             return Err(Unreconciled::Disagreed);
@@ -192,7 +224,12 @@ impl Node {
             let change = PauseChange::Reconcile { at_least: pending };
             let paused = self.store.pause(seat.id, change, audit).await;
             match paused.map_err(Unreconciled::Store)? {
-                Paused::Now(paused) => told.paused = paused,
+                Paused::Now(paused) => {
+                    let (lane, token) = (seat.id, told.before.token);
+                    let (from, to) = (told.before.next_nonce, told.next_nonce);
+                    self.log_cursor(Held { lane, token }, from, to);
+                    told.paused = paused;
+                }
                 Paused::UnknownLane => return Err(Unreconciled::UnknownLane),
             }
             self.tell_leader(seat.lane).await;
@@ -209,7 +246,7 @@ pub fn waits_for_gap(record: &Record) -> bool {
 
 fn agreed(count: Result<ChainCount, ChainUnavailable>) -> Result<Nonce, Unreconciled> {
     let count = count.map_err(Unreconciled::Chain)?;
-    if count.unanimous {
+    if count.is_unanimous() {
         Ok(count.highest)
     } else {
         Err(Unreconciled::Disagreed)

@@ -7,13 +7,16 @@
 mod error;
 mod clock;
 mod lane;
+mod failover;
 mod create;
 mod moves;
 mod remedy;
 mod policy;
 mod reservation;
 mod retire;
+mod import;
 mod read;
+mod client_read;
 mod chain;
 mod signer;
 mod peers;
@@ -23,31 +26,34 @@ pub mod check;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use fencepost_domain::ids::{
-    ChainId, FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, TxId,
-};
+use fencepost_domain::ids::{FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, TxId};
 use fencepost_domain::state::Wait;
+use jiff::Timestamp;
 
 pub use chain::{
     BlockBody, Chain, ChainHealth, ChainUnavailable, Consumer, CountMode, EndpointHealth, Estimate,
     Receipt, Source, Tip,
 };
+pub use client_read::{for_client, is_for_client};
 pub use clock::{Clock, Ticks};
 pub use create::{
     Body, Enqueued, LaneBatch, LaneCreated, LanePromotion, LaneRefusal, Loan, NewTx, Stored,
 };
 pub use error::StoreError;
+pub use failover::Vouched;
+pub use import::{IMPORT_MAX, Import, Imported, OpenBody, OpenTx, Unimportable};
 pub use lane::{
     Acquired, Audit, Backlog, Beat, Bid, CursorMove, CursorMoved, Held, Holder, LaneView, Lead,
-    Leader, Orphan, PauseChange, PauseReason, Paused, Peer, Renewed, Terms,
+    Leader, Orphan, PauseChange, PauseReason, Paused, PausedLanes, Peer, Reach, Renewed, Taken,
+    Terms,
 };
 pub use moves::{Claimed, Closing, LaneMoved, LaneMoves, Move, SendOutcome};
 pub use peers::{Peers, Unforwarded};
-pub use policy::{Advice, Noop, Plight, Policy};
+pub use policy::{Advice, Instead, Noop, Plight, Policy};
 pub use read::{Completion, Feed, Key, PageQuery, Record, Reservation, StoredAttempt, StoredEvent};
 pub use remedy::{
     Act, Action, Acts, AskedRemedy, ClaimedRemedies, ClaimedRemedy, Decided, Decision, NewRemedy,
-    Progress, RemedyId,
+    Progress, REFUSED_CALL, RemedyId, settled,
 };
 pub use reservation::{LATE_HASHES_MAX, Settle, SettleAct, Settled};
 pub use retire::{Retire, Retired, Stage};
@@ -85,14 +91,17 @@ pub trait Store: Send + Sync {
     /// Whether the store answers and its schema is the one this program needs.
     async fn ping(&self) -> Result<Pulse, StoreError>;
 
+    /// The time by the store's clock, which alone decides leases and deadlines.
+    async fn now(&self) -> Result<Timestamp, StoreError>;
+
     // ---- nodes -------------------------------------------------------------------------------
 
     /// Takes the next incarnation of a node id. Older ones become ghosts.
     async fn join(&self, node: &NodeId, url: &str) -> Result<Incarnation, StoreError>;
 
-    /// Says that the node lives and for which chains it has a usable endpoint; returns all nodes
+    /// Says that the node lives, which chains it is configured with and which of them it reaches; returns all nodes
     /// that beat lately, itself among them, or that it is a ghost.
-    async fn beat(&self, holder: &Holder, chains: &[ChainId]) -> Result<Beat, StoreError>;
+    async fn beat(&self, holder: &Holder, chains: &[Reach]) -> Result<Beat, StoreError>;
 
     // ---- lanes -------------------------------------------------------------------------------
 
@@ -138,6 +147,9 @@ pub trait Store: Send + Sync {
     /// Fewer of them means that there are no more. What has ended is not read, or only until the store has cleaned up.
     async fn backlog(&self, after: Option<TxId>, limit: usize) -> Result<Vec<Backlog>, StoreError>;
 
+    /// How many lanes give no nonces, by chain and reason; those of which there are none are left out.
+    async fn paused_lanes(&self) -> Result<Vec<PausedLanes>, StoreError>;
+
     /// Stops or resumes the giving of nonces and the storing of attempts. When it answers, no
     /// statement that began before can still do either. Needs no leadership, but is audited.
     async fn pause(
@@ -147,14 +159,27 @@ pub trait Store: Send + Sync {
         audit: &Audit,
     ) -> Result<Paused, StoreError>;
 
-    /// Moves a cursor: up by its leader, down only by an operator on a paused lane above which
-    /// nothing is held.
+    /// After the store was failed over to a server that may lack its newest writes: says what we know to be missing, and
+    /// lets lanes go on that we led last and of which nothing is. Asks the store nothing while there was no failover.
+    async fn vouch(&self, holder: &Holder) -> Result<Vouched, StoreError>;
+
+    /// Moves a cursor: up by its leader, anywhere by an operator on a paused lane above which nothing
+    /// is held.
     async fn move_cursor(
         &self,
         lane: LaneId,
         to: &CursorMove,
         audit: &Audit,
     ) -> Result<CursorMoved, StoreError>;
+
+    /// Takes over nonces that another service has given, and its cursor: on a paused lane, all or nothing,
+    /// audited. Its leader loses the lease, so that whoever leads next reads the lane anew.
+    async fn import(
+        &self,
+        lane: LaneId,
+        import: &Import,
+        audit: &Audit,
+    ) -> Result<Imported, StoreError>;
 
     /// Nonces from `from` up to the cursor that no transaction holds, lowest first. What a deleted
     /// transaction used, and all below it, is used.
@@ -163,7 +188,8 @@ pub trait Store: Send + Sync {
 
     // ---- accepting ---------------------------------------------------------------------------
 
-    /// Stores new transactions with their nonces: one answer for each lane, in order.
+    /// Stores new transactions with their nonces: one answer for each lane, in order. A lane with one that is not to be given a
+    /// nonce any more, by the store's clock, gets none.
     async fn create(
         &self,
         holder: &Holder,
@@ -190,7 +216,7 @@ pub trait Store: Send + Sync {
     ) -> Result<Vec<LaneId>, StoreError>;
 
     /// Gives nonces to queued transactions; one answer for each lane, in order. Anything but the
-    /// front of the queue, in order, is stale.
+    /// front of the queue, in order, is stale, and so is one that is not to be given a nonce any more.
     async fn promote(
         &self,
         holder: &Holder,
@@ -263,6 +289,9 @@ pub trait Store: Send + Sync {
         limit: usize,
     ) -> Result<Vec<Act>, StoreError>;
 
+    /// Writes down a call that was refused: who made it and what it was, and what was answered.
+    async fn record_refusal(&self, audit: &Audit, answer: &str) -> Result<(), StoreError>;
+
     // ---- reservations ------------------------------------------------------------------------
 
     /// What the holder of a reservation says; its lock token is the fence, so any node may.
@@ -300,6 +329,10 @@ pub trait Store: Send + Sync {
         after: LaneSeq,
         limit: usize,
     ) -> Result<Vec<StoredEvent>, StoreError>;
+
+    /// The events of these transactions that give their published lists of confirmations, by transaction and in
+    /// order: from the last one on that [begins a list](fencepost_domain::event::Event::begins_list).
+    async fn listing(&self, txs: &[TxId]) -> Result<Vec<StoredEvent>, StoreError>;
 
     /// All attempts of these transactions, by transaction and number.
     async fn attempts(&self, txs: &[TxId]) -> Result<Vec<StoredAttempt>, StoreError>;

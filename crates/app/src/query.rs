@@ -1,54 +1,49 @@
 //! What is asked of a node beside transactions: what its chains say, and what readers are told of blocks.
 
-use fencepost_domain::event::Kind;
-use fencepost_domain::ids::{Lane, LaneSeq, Nonce, TxId};
+use fencepost_domain::confirmation::{List, Listed};
+use fencepost_domain::ids::{Lane, Nonce, TxId};
+use fencepost_domain::nonce::{Beginning, ChainCount, begin};
 use fencepost_domain::request::Payload;
-use fencepost_domain::state::Block;
 use jiff::Timestamp;
 
 use crate::causes::Causes;
 use crate::node::Node;
-use crate::ports::{ChainHealth, CountMode, Estimate, READ_LIMIT_MAX, StoreError, StoredEvent};
-
-/// How many pages of a history are read for its confirmations; no transaction has more.
-const PAGES_MAX: usize = 100;
-
-/// A block on top of a transaction's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Confirmation {
-    /// The block.
-    pub block: Block,
-    /// When it was told.
-    pub at: Timestamp,
-}
+use crate::ports::{ChainHealth, CountMode, Estimate, LaneView, StoreError};
 
 /// How far a chain says that an account is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// In blocks.
-    pub latest: Option<Nonce>,
+    pub latest: Option<ChainCount>,
     /// With what waits in the pools.
-    pub pending: Option<Nonce>,
+    pub pending: Option<ChainCount>,
+}
+
+/// Why a lane that has given no nonce cannot begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unbegun {
+    /// Nobody can be asked where the account stands.
+    Unreachable,
+    /// Endpoints give different counts.
+    Disagreed(ChainCount),
+    /// The chain has used the configured first nonce.
+    Used {
+        /// The configured one.
+        start: Nonce,
+        /// How many the chain has in blocks.
+        latest: Nonce,
+    },
 }
 
 impl Node {
-    /// The blocks on top of the one that a transaction is in, lowest first, where they are published. A
-    /// new fork begins a new list.
-    pub async fn confirmations(&self, tx: TxId) -> Result<Vec<Confirmation>, StoreError> {
-        let mut list = Vec::new();
-        let mut after = LaneSeq::default();
-        for _ in 0..PAGES_MAX {
-            let page = self.store.history(tx, after, READ_LIMIT_MAX).await?;
-            let full = page.len() == READ_LIMIT_MAX;
-            for event in page {
-                after = event.seq;
-                confirm(&mut list, &event);
-            }
-            if !full {
-                break;
-            }
+    /// The blocks on top of the one that a transaction is in, lowest first, where they are published, and
+    /// when each was.
+    pub async fn confirmations(&self, tx: TxId) -> Result<Vec<Listed<Timestamp>>, StoreError> {
+        let mut list = List::empty();
+        for stored in self.store.listing(&[tx]).await? {
+            list.read(&stored.event, stored.at);
         }
-        Ok(list)
+        Ok(list.into_blocks())
     }
 
     /// What the lane's chain says, as far as it can be asked.
@@ -61,8 +56,31 @@ impl Node {
             chain.count(lane, CountMode::Pending)
         );
         Counts {
-            latest: latest.ok().map(|count| count.highest),
-            pending: pending.ok().map(|count| count.highest),
+            latest: latest.ok(),
+            pending: pending.ok(),
+        }
+    }
+
+    /// Why a lane waits with its first nonce, by what its chain says now. Every node comes to the same answer
+    /// as the lane's leader, so that whoever is asked can say it.
+    #[must_use]
+    pub fn unbegun(&self, view: &LaneView, counts: Counts) -> Option<Unbegun> {
+        let seat = self.directory.seat(view.lane)?;
+        self.settings.chain_query?;
+        if self.chain.is_none() || view.next_nonce > Nonce::ZERO {
+            return None;
+        }
+        let count = match seat.start.mode() {
+            CountMode::Latest => counts.latest,
+            CountMode::Pending => counts.pending,
+        };
+        let Some(count) = count else {
+            return Some(Unbegun::Unreachable);
+        };
+        match begin(seat.start.at(), count) {
+            Beginning::At(_) => None,
+            Beginning::Disagreed(count) => Some(Unbegun::Disagreed(count)),
+            Beginning::Used { start, latest } => Some(Unbegun::Used { start, latest }),
         }
     }
 
@@ -94,28 +112,5 @@ impl Node {
                 Ok(())
             }
         }
-    }
-}
-
-fn confirm(list: &mut Vec<Confirmation>, event: &StoredEvent) {
-    let told = &event.event;
-    match told.kind {
-        // Seen in a block, perhaps in another one: what was on top of the first is void.
-        Kind::Receipt => list.clear(),
-        Kind::Confirmations if told.new_fork => list.clear(),
-        Kind::Confirmations => list.extend(told.block.map(|block| Confirmation {
-            block,
-            at: event.at,
-        })),
-        Kind::Accepted
-        | Kind::Signed
-        | Kind::Submitted
-        | Kind::Confirmed
-        | Kind::Failed
-        | Kind::Stuck
-        | Kind::Remedied
-        | Kind::Resumed
-        | Kind::Recycled
-        | Kind::Used => {}
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use fencepost_domain::finality::Rule;
 use fencepost_domain::ids::ChainId;
 use fencepost_domain::request::Ceilings;
+use fencepost_domain::seal::Secrets;
 
 use crate::ports::{CountMode, Terms};
 
@@ -50,10 +51,16 @@ pub struct Settings {
     pub max_walk: usize,
     /// When the head of a lane counts as stuck.
     pub stuck: StuckAfter,
+    /// A stuck policy may have another payload than the client's executed with its nonce.
+    pub allow_other_payload: bool,
+    /// The secrets that stored rows are sealed with.
+    pub seals: Secrets,
     /// How nonces are lent.
     pub lending: Lending,
     /// How long what has ended is kept; none keeps it for ever.
     pub retention: Option<Retention>,
+    /// How many critical writes are logged in a second; more are counted and left out.
+    pub logged_writes_per_second: u64,
 }
 
 /// When the head of a lane counts as stuck, and how often its policy is asked about it.
@@ -78,6 +85,8 @@ pub struct Lending {
     pub grace: Duration,
     /// What becomes of a nonce that its holder neither used nor gave back.
     pub on_expiry: OnExpiry,
+    /// Without a chain: how long after its holder has named a hash a nonce counts as used.
+    pub used_after: Duration,
 }
 
 /// How long what has ended is kept, and how fast it goes.
@@ -96,7 +105,7 @@ pub struct Retention {
 /// What becomes of a nonce that its holder neither used nor gave back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnExpiry {
-    /// It is given back once every endpoint says that it is unused.
+    /// It is given back once every endpoint says that it is unused; without a chain, at once.
     Recycle,
     /// It stays its holder's until an operator acts.
     Hold,
@@ -149,6 +158,8 @@ impl Default for Settings {
             receipt_workers: 10,
             publish_confirmations: false,
             max_walk: 1_000,
+            allow_other_payload: false,
+            seals: Secrets::default(),
             stuck: StuckAfter {
                 age: Duration::from_mins(10),
                 attempts: 10,
@@ -159,8 +170,10 @@ impl Default for Settings {
                 ttl: Duration::from_secs(60),
                 grace: Duration::from_secs(60),
                 on_expiry: OnExpiry::Recycle,
+                used_after: Duration::from_mins(10),
             },
             retention: None,
+            logged_writes_per_second: 100,
         }
     }
 }

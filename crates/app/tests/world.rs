@@ -9,12 +9,14 @@ mod world {
     mod accepting;
     mod leading;
     mod waiting;
+    mod points;
     mod cursor;
     pub(crate) mod faults;
     pub(crate) mod life;
     mod sending;
     mod ambiguous;
     mod reorgs;
+    mod forks;
     mod lies;
     mod takeover;
     mod keys;
@@ -22,6 +24,7 @@ mod world {
     mod stuck;
     mod remedies;
     mod policy;
+    mod decisions;
     mod taken;
     mod gaps;
     pub(crate) mod loans;
@@ -33,4 +36,9 @@ mod world {
     mod sharing;
     mod gauges;
     mod retiring;
+    mod strict;
+    pub(crate) mod by_clock;
+    mod some_without_rpc;
+    mod unreadable;
+    mod handing_over;
 }

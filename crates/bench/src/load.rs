@@ -38,6 +38,8 @@ pub(crate) struct Shape {
     pub(crate) connections: usize,
     /// How much of another generator's ids this one leaves alone.
     pub(crate) signers: Arc<[String]>,
+    /// The point that each answer waits for, if it does.
+    pub(crate) wait: Option<&'static str>,
 }
 
 /// What a stretch of load brought.

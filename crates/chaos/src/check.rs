@@ -7,6 +7,7 @@ mod feed;
 mod chain;
 mod ends;
 mod stuck;
+mod lists;
 mod backwards;
 #[cfg(test)]
 mod planted;
@@ -53,6 +54,7 @@ lines! {
     ExecutedTwice = "executedTwice", "a payload that was executed twice, or that nobody asked for";
     WrongEnd = "wrongEnd", "an end that the chain contradicts";
     EndTakenBack = "endTakenBack", "an end that was told and taken back without a deep reorg";
+    ForksSpliced = "forksSpliced", "published confirmations that are no one chain, or not whole at the end";
     StuckUntrue = "stuckUntrue", "told as stuck for a reason that was not so";
     NotHealed = "notHealed", "accepted, and not over although all was well again";
     NodeDied = "nodeDied", "a node that ended by itself or panicked";
@@ -91,6 +93,7 @@ pub(crate) fn check(evidence: &Evidence<'_>) -> Findings {
     chain::check(evidence, &mut findings);
     ends::check(evidence, &mut findings);
     stuck::check(evidence, &mut findings);
+    lists::check(evidence, &mut findings);
     for note in evidence.notes {
         if let Note::Ended { node, how, at } = note {
             findings.add(Line::NodeDied, format!("node {node} at {at}: {how}"));

@@ -52,6 +52,17 @@ pub(crate) struct CompletionRow {
     pub(crate) at: Micros,
 }
 
+/// What an event says of the blocks that a transaction is in and below.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ToldRow {
+    pub(crate) tx: String,
+    pub(crate) kind: String,
+    pub(crate) block: Option<String>,
+    pub(crate) new_fork: bool,
+    /// The hash below the lowest that is published, and then theirs.
+    pub(crate) confirmations: Vec<String>,
+}
+
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rows {
     pub(crate) lanes: Vec<LaneRow>,
@@ -63,6 +74,8 @@ pub(crate) struct Rows {
     pub(crate) free: Vec<(usize, u64)>,
     /// When nonces were given, by lane.
     pub(crate) given: Vec<(usize, Micros)>,
+    /// In the order of each lane.
+    pub(crate) told: Vec<ToldRow>,
 }
 
 /// A transaction of one of our signers in a block.
@@ -75,6 +88,8 @@ pub(crate) struct Mined {
     pub(crate) ok: bool,
     /// The hash of its block.
     pub(crate) block: String,
+    /// The hash of the block on top.
+    pub(crate) next: Option<String>,
 }
 
 /// What happened, from three sides.

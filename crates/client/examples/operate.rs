@@ -42,7 +42,9 @@ fn show(signer: &Signer) {
         stuck,
         ..
     } = signer;
-    println!("{address} on {chain}: next {next_nonce}, in flight {in_flight}, stuck {stuck}");
+    // A node with `api.hide_nonces` leaves it out for keys that may not operate.
+    let next = next_nonce.map_or_else(|| "hidden".to_owned(), |nonce| nonce.to_string());
+    println!("{address} on {chain}: next {next}, in flight {in_flight}, stuck {stuck}");
     if let Some(head) = &signer.head {
         println!(
             "  waits for {} which is {} {:?}",

@@ -6,6 +6,7 @@ use tokio::time::sleep;
 use crate::call::{Call, Effect};
 use crate::client::Client;
 use crate::error::{Error, Tries};
+use crate::point::Wait;
 use crate::problem::Problem;
 use crate::retry::Course;
 use crate::send::{Accepted, NewTransaction};
@@ -52,6 +53,23 @@ impl Client {
         &self,
         requests: &[NewTransaction],
     ) -> Result<Vec<Result<Accepted, Error>>, Error> {
+        self.send_all(requests, None).await
+    }
+
+    /// The same, answered when every one that is stored has come this far or the time is over.
+    pub async fn send_batch_and_wait(
+        &self,
+        requests: &[NewTransaction],
+        wait: Wait,
+    ) -> Result<Vec<Result<Accepted, Error>>, Error> {
+        self.send_all(requests, Some(wait)).await
+    }
+
+    async fn send_all(
+        &self,
+        requests: &[NewTransaction],
+        wait: Option<Wait>,
+    ) -> Result<Vec<Result<Accepted, Error>>, Error> {
         if requests.len() > BATCH_MAX {
             let why = format!("{} requests, of {BATCH_MAX} at most", requests.len());
             return Err(Error::Unsendable(why));
@@ -61,7 +79,7 @@ impl Client {
         let mut due: Vec<usize> = (0..requests.len()).collect();
         while !due.is_empty() {
             let asked = due.iter().map(|at| &requests[*at]).collect();
-            match self.batch(asked, &course).await {
+            match self.batch(asked, wait, &course).await {
                 Ok((outcomes, tries)) => {
                     for (at, outcome) in due.iter().zip(outcomes) {
                         items[*at].hear(outcome, tries);
@@ -91,11 +109,14 @@ impl Client {
     async fn batch(
         &self,
         requests: Vec<&NewTransaction>,
+        wait: Option<Wait>,
         course: &Course,
     ) -> Result<(Vec<Outcome>, Tries), Error> {
         let count = requests.len();
         let batch = Batch { requests };
-        let call = Call::post(["tx", "batch"], &batch, Effect::Idempotent).by(course.by());
+        let call = Call::post(["tx", "batch"], &batch, Effect::Idempotent)
+            .awaiting(wait)
+            .by(course.by());
         let answer = self.ask(&call).await?;
         let told: Results = answer.read(call.effect)?;
         let outcomes: Option<Vec<Outcome>> = told.results.into_iter().map(Told::read).collect();

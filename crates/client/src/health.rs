@@ -11,11 +11,20 @@ use crate::error::{Error, Tries};
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct Readiness {
-    /// The node's id.
+    /// The node's id; empty for a key without the scope read.
+    #[serde(default)]
     pub node: String,
-    /// How many signers it leads.
+    /// How many signers it leads; 0 for a key without the scope read.
+    #[serde(default)]
     pub leading: u64,
+    /// How many signers of all nodes are paused, as last counted.
+    #[serde(default)]
+    pub paused: Option<u64>,
+    /// How many signers of all nodes are held since a failover of the database, as last counted.
+    #[serde(default)]
+    pub held: Option<u64>,
     /// It is stopping.
+    #[serde(default)]
     pub draining: bool,
     /// How the chains' endpoints are. A chain that is out of reach does not make the node unready.
     #[serde(default)]

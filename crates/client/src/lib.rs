@@ -74,7 +74,7 @@
 //! # When it fails
 //!
 //! Every call is bounded in tries and in time ([`Retry`]). Connections that cannot be made, answers that do not
-//! come, 429, 502, 503, 504 and 409 `not_leader` are tried again, at the next node where that may help; other
+//! come, 429, 502, 503, 504, 409 `not_leader` and 409 `in_flight_limit` are tried again, at the next node where that may help; other
 //! refusals are not. [`Error::outcome_unknown`] tells whether something may have been done all the same.
 
 #[macro_use]
@@ -94,16 +94,20 @@ mod batch;
 mod read;
 mod history;
 mod wait;
+mod point;
 mod feed;
 mod signer;
 mod operate;
+mod migrate;
 mod remedy;
+mod audit;
 mod reservation;
 mod loan;
 mod failure;
 mod with_nonce;
 mod health;
 
+pub use audit::{AuditEntries, AuditEntry};
 pub use batch::BATCH_MAX;
 pub use builder::{BuildError, Builder};
 pub use client::Client;
@@ -111,17 +115,23 @@ pub use error::{Cause, Error, Tries};
 pub use failure::{NonceError, WithNonceError};
 pub use feed::{Batch, Completion, Feed, FeedError, Position};
 pub use health::{ChainHealth, EndpointHealth, NodeAnswer, Readiness};
-pub use history::{Attempt, AttemptKind, Confirmation, Event, EventKind, SendOutcome, Standing};
+pub use history::{
+    Attempt, AttemptKind, BlockOnTop, Confirmation, Event, EventKind, SendOutcome, Standing, replay,
+};
 pub use loan::{Lent, Loan};
+pub use migrate::{Handover, Imported, OpenNonce, OpenState, TakenOver};
 pub use operate::{Act, AuditPage, AuditedAct, Change, NewPlaceholder, Reconciled};
 pub use payload::{Access, Fees, Payload};
+pub use point::{Point, Wait};
 pub use problem::{Code, FieldError, Problem};
 pub use read::{Filter, Page};
-pub use remedy::{Action, NewRemedy, Remedy, RemedyState};
+pub use remedy::{Action, NewRemedy, Remedy, RemedyState, Severity, Then};
 pub use reservation::{LockToken, NewReservation, Reservation};
 pub use retry::Retry;
 pub use send::{Accepted, NewTransaction};
-pub use signer::{Head, Leader, PauseReason, Signer, SignerFilter, SignerPage};
+pub use signer::{
+    Head, Leader, PauseReason, Signer, SignerFilter, SignerPage, Waiting, WaitingReason,
+};
 pub use transaction::{Kind, State, SubState, Transaction};
 pub use wait::{Until, WaitError};
 pub use with_nonce::Spent;

@@ -29,14 +29,24 @@ words! {
         IdempotencyConflict = "idempotency_conflict",
         /// Another node leads the signer, or nobody does now.
         NotLeader = "not_leader",
+        /// The signer has as many in flight as it may, and a reservation never waits in its queue.
+        InFlightLimit = "in_flight_limit",
         /// The nonce is held, or was never given.
         NonceNotOpen = "nonce_not_open",
         /// The signer has no nonces left.
         NoncesExhausted = "nonces_exhausted",
+        /// Cursors are set and nonces taken over on a paused signer only.
+        SignerNotPaused = "signer_not_paused",
+        /// A nonce at or above the next one that was asked for is held, or was used.
+        NonceHeld = "nonce_held",
+        /// More nonces are open than an import takes.
+        TooManyOpen = "too_many_open",
         /// The transaction has ended.
         AlreadyFinal = "already_final",
         /// Another remedy of the transaction is not done yet.
         RemedyRunning = "remedy_running",
+        /// There is no stuck policy to ask.
+        NoPolicy = "no_policy",
         /// The lent nonce is someone else's by now, or the lock token is wrong.
         LockLost = "lock_lost",
         /// The holder of a lent nonce has named another hash before.
@@ -125,7 +135,7 @@ impl Problem {
     /// The same may be answered otherwise a little later: too busy, not reachable, not led just now.
     #[must_use]
     pub fn is_passing(&self) -> bool {
-        is_passing(self.status) || self.code == Code::NotLeader
+        is_passing(self.status) || matches!(self.code, Code::NotLeader | Code::InFlightLimit)
     }
 
     /// Nothing was stored: the promise that goes with every 4xx and with 503.

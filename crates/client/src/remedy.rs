@@ -14,7 +14,9 @@ use crate::transaction::Transaction;
 words! {
     /// What is done to a transaction.
     Action {
-        /// Ask the stuck policy. Only nodes ask for this.
+        /// Have the stuck policy asked now. What it decides takes the place of the question.
+        Ask = "ASK",
+        /// The stuck policy is being asked. Only nodes write this.
         Decide = "DECIDE",
         /// Nothing: what a policy may decide.
         Noop = "NOOP",
@@ -43,6 +45,28 @@ words! {
         Done = "DONE",
         /// Not done, for the reason in `result`.
         Refused = "REFUSED",
+    }
+}
+
+words! {
+    /// How urgent a policy has called its decision.
+    Severity {
+        /// For the record.
+        Info = "info",
+        /// Somebody should look today.
+        Warning = "warning",
+        /// Somebody must look now.
+        Critical = "critical",
+    }
+}
+
+words! {
+    /// Where a policy wants the transaction to stand afterwards.
+    Then {
+        /// TRACKING.
+        Track = "track",
+        /// STUCK.
+        Stuck = "stuck",
     }
 }
 
@@ -93,6 +117,7 @@ impl NewRemedy {
                 Action::Cancel
                 | Action::Placeholder
                 | Action::Fill
+                | Action::Ask
                 | Action::Decide
                 | Action::Other(_),
                 _,
@@ -122,8 +147,14 @@ pub struct Remedy {
     pub audit: Option<Value>,
     /// How far it is.
     pub state: RemedyState,
+    /// How urgent the policy called it.
+    pub severity: Option<Severity>,
+    /// Where the policy wanted the transaction to stand afterwards.
+    pub then: Option<Then>,
     /// The node that claimed it.
     pub node: Option<String>,
+    /// The fencing token under which it was claimed.
+    pub token: Option<u64>,
     /// What came of it, in words.
     pub result: Option<String>,
     /// When it was asked for.

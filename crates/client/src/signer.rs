@@ -35,8 +35,8 @@ pub struct Signer {
     pub chain: String,
     /// Who leads it now.
     pub leader: Option<Leader>,
-    /// The next nonce to be given.
-    pub next_nonce: u64,
+    /// The next nonce to be given; none where `api.hide_nonces` hides nonces from this key.
+    pub next_nonce: Option<u64>,
     /// How many transactions of it the chain has in blocks, where the chain can be asked; lists ask no chain.
     pub chain_latest: Option<u64>,
     /// The same with what waits in the pools.
@@ -55,8 +55,33 @@ pub struct Signer {
     pub free_nonces: Vec<u64>,
     /// Why no nonces are given, if so.
     pub paused: Option<PauseReason>,
+    /// Why its first nonce cannot be given yet; lists ask no chain and leave it out.
+    pub waiting: Option<Waiting>,
     /// The unfinished transaction with the lowest nonce: what all later ones wait for.
     pub head: Option<Head>,
+}
+
+words! {
+    /// Why a signer that has been given no nonce cannot begin.
+    WaitingReason {
+        /// No endpoint can be asked.
+        ChainUnreachable = "CHAIN_UNREACHABLE",
+        /// Endpoints give different counts; it begins once they agree, or where an operator sets the cursor.
+        EndpointsDisagree = "ENDPOINTS_DISAGREE",
+        /// The chain has used the configured first nonce.
+        StartUsed = "START_USED",
+    }
+}
+
+/// Why a signer that has been given no nonce cannot begin.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Waiting {
+    /// Which of the reasons.
+    pub reason: WaitingReason,
+    /// The reason in words, with the counts.
+    pub why: String,
 }
 
 /// Who leads a signer.

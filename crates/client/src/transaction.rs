@@ -89,6 +89,8 @@ words! {
         Cancelled = "CANCELLED",
         /// FAILED_FINAL: a placeholder won.
         Placeholder = "PLACEHOLDER",
+        /// FAILED_FINAL: another payload won, which a stuck policy had decided on.
+        Substituted = "SUBSTITUTED",
         /// FAILED_FINAL and STUCK: a transaction that is not ours has its nonce.
         NonceTaken = "NONCE_TAKEN",
         /// FAILED_FINAL: `notAfter` passed before it had a nonce.
@@ -105,6 +107,8 @@ words! {
         SignerError = "SIGNER_ERROR",
         /// STUCK: a block that was final has been replaced.
         ReorgAfterFinal = "REORG_AFTER_FINAL",
+        /// STUCK: the stored row is not the one that was accepted, so it is not signed.
+        Tampered = "TAMPERED",
     }
 }
 
@@ -153,6 +157,9 @@ pub struct Transaction {
     pub not_after: Option<Timestamp>,
     /// The caller's own words.
     pub meta: Option<Value>,
+    /// The name of the API key that asked for it, for keys with the scope operate.
+    #[serde(default)]
+    pub created_by: Option<String>,
 }
 
 impl Transaction {

@@ -16,6 +16,8 @@ words! {
         Cancel = "CANCEL",
         /// Nothing but using the nonce up, because later nonces wait for it.
         Placeholder = "PLACEHOLDER",
+        /// Something else than the payload: a stuck policy wants that executed with this nonce instead.
+        Substitute = "SUBSTITUTE",
         /// Signed and sent by the holder of a reservation; we only know its hash.
         External = "EXTERNAL",
     }

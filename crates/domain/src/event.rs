@@ -2,6 +2,7 @@
 
 use alloy_primitives::B256;
 
+use crate::confirmation::Stretch;
 use crate::state::Block;
 
 words! {
@@ -15,7 +16,7 @@ words! {
         Submitted = "submitted",
         /// An attempt was seen in a block.
         Receipt = "receipt",
-        /// The block list changed; with `new_fork` readers replace all they had.
+        /// The published list of blocks grew; with `new_fork` readers replace all they had.
         Confirmations = "confirmations",
         /// Final, and the payload was executed.
         Confirmed = "confirmed",
@@ -60,10 +61,12 @@ pub struct Event {
     pub kind: Kind,
     /// The attempt it is about.
     pub hash: Option<B256>,
-    /// The block it is about.
+    /// The block it is about; of `confirmations` the newest.
     pub block: Option<Block>,
-    /// A block under this transaction was replaced.
+    /// A block that was published, or the one it was in, was replaced: readers drop the list they have.
     pub new_fork: bool,
+    /// The blocks that are added to the list; with `new_fork` they are the list.
+    pub confirmations: Option<Stretch>,
     /// Words for a person: an error's text, a reason.
     pub note: Option<String>,
 }
@@ -80,6 +83,7 @@ impl Event {
             hash: None,
             block: None,
             new_fork: false,
+            confirmations: None,
             note: None,
         }
     }
@@ -97,6 +101,23 @@ impl Event {
             block: Some(block),
             ..self
         }
+    }
+
+    /// With blocks for the published list.
+    #[must_use]
+    pub fn confirmations(self, blocks: Stretch) -> Self {
+        Self {
+            block: Some(blocks.newest()),
+            confirmations: Some(blocks),
+            ..self
+        }
+    }
+
+    /// Readers drop the list of confirmations that they have: it is in a block, perhaps in another one
+    /// than before, or what they have was replaced.
+    #[must_use]
+    pub fn begins_list(&self) -> bool {
+        self.kind == Kind::Receipt || self.new_fork
     }
 
     /// A block under the transaction was replaced.

@@ -2,6 +2,7 @@
 
 use alloy_primitives::B256;
 
+use crate::confirmation::{DEEP_LIST_MAX, LIST_MAX};
 use crate::ids::Height;
 use crate::mutant::Mutant;
 
@@ -28,6 +29,16 @@ pub struct Heads {
 }
 
 impl Rule {
+    /// How many blocks on top of a transaction's are published.
+    #[must_use]
+    pub const fn published(self) -> u64 {
+        match self {
+            Self::Confirmations(n) if n < DEEP_LIST_MAX => n,
+            Self::Confirmations(_) => DEEP_LIST_MAX,
+            Self::Safe | Self::Finalized => LIST_MAX,
+        }
+    }
+
     /// Whether a block at this height is deep enough.
     #[must_use]
     pub fn is_deep(self, block: Height, heads: Heads) -> bool {

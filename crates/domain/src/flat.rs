@@ -83,6 +83,20 @@ impl State {
         }
     }
 
+    /// The words, as in the columns, of every way to end.
+    pub const ENDS: [(&'static str, Option<&'static str>); 10] = [
+        ("CONFIRMED", None),
+        ("FAILED_FINAL", Some("REVERTED")),
+        ("FAILED_FINAL", Some("CANCELLED")),
+        ("FAILED_FINAL", Some("PLACEHOLDER")),
+        ("FAILED_FINAL", Some("SUBSTITUTED")),
+        ("FAILED_FINAL", Some("NONCE_TAKEN")),
+        ("FAILED_FINAL", Some("EXPIRED")),
+        ("FAILED_FINAL", Some("REJECTED")),
+        ("USED", None),
+        ("RECYCLABLE", None),
+    ];
+
     /// The word of its `sub_state` column: why it is there.
     #[must_use]
     pub const fn sub(&self) -> Option<&'static str> {
@@ -103,6 +117,7 @@ impl State {
                 Failed::Reverted(..) => "REVERTED",
                 Failed::Cancelled(_) => "CANCELLED",
                 Failed::Placeholder(..) => "PLACEHOLDER",
+                Failed::Substituted(..) => "SUBSTITUTED",
                 Failed::NonceTaken { .. } => "NONCE_TAKEN",
                 Failed::Expired => "EXPIRED",
                 Failed::Rejected { .. } => "REJECTED",
@@ -158,6 +173,7 @@ impl State {
             | Self::Failed(
                 Failed::Reverted(_, at)
                 | Failed::Placeholder(_, at)
+                | Failed::Substituted(_, at)
                 | Failed::Cancelled(Some((_, at))),
             ) => Some(*at),
             Self::Used(Used { at, .. }) => *at,

@@ -17,9 +17,16 @@ pub mod fee;
 pub mod attempt;
 pub mod rejection;
 pub mod state;
+pub mod point;
 pub mod transition;
 pub mod event;
+pub mod confirmation;
 pub mod finality;
+pub mod failover;
+pub mod store_identity;
 pub mod flat;
+pub mod raw;
+pub mod decision;
+pub mod seal;
 
 pub use alloy_primitives::{Address, B256, Bytes, U256, hex, keccak256};

@@ -52,11 +52,19 @@ pub enum Mutant {
     SentOnce,
     /// Free nonces are given without being taken from the list.
     FreeNonceKept,
+    /// A signer that waits for the last one to be final gives the next nonce when that is mined.
+    RoomWhenMined,
+    /// The blocks of a fork are appended to the confirmations that they replace.
+    ForkAppended,
+    /// A new leader publishes confirmations from what it sees first.
+    ConfirmationsFromNow,
+    /// Blocks that were replaced stay in a published list until the transaction ends.
+    ForkToldLate,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 28] = [
         Self::FenceByExists,
         Self::KeyShare,
         Self::FeedBySequence,
@@ -81,6 +89,10 @@ impl Mutant {
         Self::ExpiryUnasked,
         Self::SentOnce,
         Self::FreeNonceKept,
+        Self::RoomWhenMined,
+        Self::ForkAppended,
+        Self::ConfirmationsFromNow,
+        Self::ForkToldLate,
     ];
 
     /// Its name, as `FENCEPOST_MUTANT` names it.
@@ -111,6 +123,10 @@ impl Mutant {
             Self::ExpiryUnasked => "expiry-unasked",
             Self::SentOnce => "sent-once",
             Self::FreeNonceKept => "free-nonce-kept",
+            Self::RoomWhenMined => "room-when-mined",
+            Self::ForkAppended => "fork-appended",
+            Self::ConfirmationsFromNow => "confirmations-from-now",
+            Self::ForkToldLate => "fork-told-late",
         }
     }
 

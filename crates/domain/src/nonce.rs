@@ -40,23 +40,62 @@ pub fn plan(free: &[Nonce], cursor: Nonce, n: usize) -> Result<Plan, OutOfRange>
 /// What several endpoints say an account's transaction count is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChainCount {
+    /// The least count that a reachable endpoint gave.
+    pub lowest: Nonce,
     /// The greatest count that a reachable endpoint gave.
     pub highest: Nonce,
-    /// Whether every reachable endpoint gave that same count.
-    pub unanimous: bool,
 }
 
-/// What a chain's count means for a lane's cursor.
+impl ChainCount {
+    /// Whether every reachable endpoint gave the same count.
+    #[must_use]
+    pub fn is_unanimous(self) -> bool {
+        self.lowest == self.highest
+    }
+}
+
+/// Where a lane begins that has given no nonce yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beginning {
+    /// Its first nonce is this one.
+    At(Nonce),
+    /// Endpoints give different counts. The highest may be a lie and leave a gap, the lowest may be
+    /// late and give a nonce twice, so the lane waits until they agree or an operator sets the cursor.
+    Disagreed(ChainCount),
+    /// The configured first nonce is used on chain already; only an operator knows what was meant.
+    Used {
+        /// The configured one.
+        start: Nonce,
+        /// The greatest count of transactions in blocks that an endpoint gave.
+        latest: Nonce,
+    },
+}
+
+/// Where a new lane begins. `start` is the configured first nonce, and `chain` then counts blocks alone;
+/// without it the lane begins at the chain's count.
+#[must_use]
+pub fn begin(start: Option<Nonce>, chain: ChainCount) -> Beginning {
+    match start {
+        // One endpoint that has seen the nonce used is enough: the others may only be late.
+        Some(start) if chain.highest > start => Beginning::Used {
+            start,
+            latest: chain.highest,
+        },
+        Some(start) => Beginning::At(start),
+        None if chain.is_unanimous() => Beginning::At(chain.highest),
+        None => Beginning::Disagreed(chain),
+    }
+}
+
+/// What a chain's count means for the cursor of a lane that has begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Alignment {
     /// The cursor is at or above the chain; it never goes down by itself.
     Keep,
-    /// Raise the cursor. On a lane of ours with a history that is a finding to report.
+    /// Raise the cursor and report it: someone else seems to use the key.
     Raise {
         /// The new cursor.
         to: Nonce,
-        /// Someone else seems to use the key.
-        finding: bool,
     },
     /// One endpoint says more than others do: report it, change nothing.
     Doubt,
@@ -67,29 +106,19 @@ pub enum Alignment {
     },
 }
 
-/// Aligns a cursor with the chain. `has_history` is whether the lane holds transactions of ours:
-/// without any, the chain is the only one who knows where the account stands.
+/// Aligns the cursor of a lane that has begun with the chain.
 #[must_use]
-pub fn align(cursor: Nonce, chain: ChainCount, has_history: bool, max_jump: u64) -> Alignment {
+pub fn align(cursor: Nonce, chain: ChainCount, max_jump: u64) -> Alignment {
     if chain.highest <= cursor {
         return Alignment::Keep;
     }
-    if !has_history {
-        return Alignment::Raise {
-            to: chain.highest,
-            finding: false,
-        };
-    }
-    if !chain.unanimous {
+    if !chain.is_unanimous() {
         return Alignment::Doubt;
     }
     if chain.highest.get() - cursor.get() > max_jump {
         return Alignment::Jump { to: chain.highest };
     }
-    Alignment::Raise {
-        to: chain.highest,
-        finding: true,
-    }
+    Alignment::Raise { to: chain.highest }
 }
 
 #[cfg(test)]
@@ -125,49 +154,47 @@ mod tests {
         assert!(plan(&[n(3)], Nonce::MAX, 1).is_ok());
     }
 
+    fn count(lowest: u64, highest: u64) -> ChainCount {
+        ChainCount {
+            lowest: n(lowest),
+            highest: n(highest),
+        }
+    }
+
     #[test]
     fn the_chain_raises_a_cursor_only_when_it_can_be_believed() {
-        let check = |cursor, highest, unanimous, has_history, expected| {
-            let chain = ChainCount {
-                highest: n(highest),
-                unanimous,
-            };
-            assert_eq!(align(n(cursor), chain, has_history, 1_000), expected);
+        let check = |cursor, lowest, highest, expected| {
+            assert_eq!(align(n(cursor), count(lowest, highest), 1_000), expected);
         };
-        check(7, 7, true, true, Alignment::Keep);
-        check(7, 3, true, false, Alignment::Keep);
-        check(
-            0,
-            9_999,
-            false,
-            false,
-            Alignment::Raise {
-                to: n(9_999),
-                finding: false,
-            },
+        let (raise, jump) = (
+            |to| Alignment::Raise { to: n(to) },
+            |to| Alignment::Jump { to: n(to) },
         );
-        check(
-            7,
-            8,
-            true,
-            true,
-            Alignment::Raise {
-                to: n(8),
-                finding: true,
-            },
-        );
-        check(7, 8, false, true, Alignment::Doubt);
-        check(
-            7,
-            1_007,
-            true,
-            true,
-            Alignment::Raise {
-                to: n(1_007),
-                finding: true,
-            },
-        );
-        check(7, 1_008, true, true, Alignment::Jump { to: n(1_008) });
-        check(7, 1_008, false, true, Alignment::Doubt);
+        check(7, 7, 7, Alignment::Keep);
+        check(7, 3, 7, Alignment::Keep);
+        check(7, 8, 8, raise(8));
+        check(7, 7, 8, Alignment::Doubt);
+        check(7, 1_007, 1_007, raise(1_007));
+        check(7, 1_008, 1_008, jump(1_008));
+        check(7, 1_007, 1_008, Alignment::Doubt);
+    }
+
+    #[test]
+    fn a_new_lane_begins_only_where_all_endpoints_agree_or_where_it_was_told_to() {
+        let check = |start: Option<u64>, lowest, highest, expected| {
+            assert_eq!(begin(start.map(n), count(lowest, highest)), expected);
+        };
+        check(None, 0, 0, Beginning::At(n(0)));
+        check(None, 9_999, 9_999, Beginning::At(n(9_999)));
+        check(None, 4, 5, Beginning::Disagreed(count(4, 5)));
+        check(Some(7), 7, 7, Beginning::At(n(7)));
+        // Above the chain is what a list of open nonces of another service looks like.
+        check(Some(7), 3, 5, Beginning::At(n(7)));
+        let used = |start, latest| Beginning::Used {
+            start: n(start),
+            latest: n(latest),
+        };
+        check(Some(7), 8, 8, used(7, 8));
+        check(Some(7), 6, 8, used(7, 8));
     }
 }

@@ -176,6 +176,14 @@ impl Payload {
         })
     }
 
+    /// Whether a block would execute the same of both: receiver, value and data. Gas, fees and access lists are only
+    /// how it is paid for.
+    #[must_use]
+    pub fn executes_same(&self, other: &Self) -> bool {
+        let value = |payload: &Self| payload.value().unwrap_or(U256::ZERO);
+        self.to() == other.to() && value(self) == value(other) && self.data() == other.data()
+    }
+
     /// The receiver; `None` creates a contract.
     #[must_use]
     pub fn to(&self) -> Option<Address> {

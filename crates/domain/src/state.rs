@@ -61,12 +61,14 @@ pub(crate) enum Verdict {
     Cancelled,
     /// A placeholder has used the nonce up.
     Placeholder,
+    /// Something else than the payload was executed, by a policy's decision.
+    Substituted,
     /// The holder of a reservation has used its nonce.
     Theirs,
 }
 
 impl Inclusion {
-    /// A cancel and a placeholder use the nonce up however their execution went.
+    /// A cancel, a placeholder and a substitute use the nonce up however their execution went.
     pub(crate) const fn verdict(self) -> Verdict {
         match (self.by, self.execution) {
             (attempt::Kind::Original | attempt::Kind::Replacement, Execution::Success) => {
@@ -77,6 +79,7 @@ impl Inclusion {
             }
             (attempt::Kind::Cancel, _) => Verdict::Cancelled,
             (attempt::Kind::Placeholder, _) => Verdict::Placeholder,
+            (attempt::Kind::Substitute, _) => Verdict::Substituted,
             (attempt::Kind::External, _) => Verdict::Theirs,
         }
     }
@@ -186,6 +189,8 @@ pub enum Failed {
     Cancelled(Option<(Nonce, Inclusion)>),
     /// A placeholder won.
     Placeholder(Nonce, Inclusion),
+    /// Another payload won, which a policy had decided on.
+    Substituted(Nonce, Inclusion),
     /// A foreign transaction with this nonce is final.
     NonceTaken {
         /// The nonce.
@@ -221,6 +226,8 @@ words! {
         SignerError = "SIGNER_ERROR",
         /// A block that was final has been replaced.
         ReorgAfterFinal = "REORG_AFTER_FINAL",
+        /// The stored row is not the one that was accepted, so it is not signed.
+        Tampered = "TAMPERED",
     }
 }
 
@@ -377,6 +384,7 @@ impl Failed {
         match self {
             Self::Reverted(nonce, _)
             | Self::Placeholder(nonce, _)
+            | Self::Substituted(nonce, _)
             | Self::Cancelled(Some((nonce, _)))
             | Self::NonceTaken { nonce, .. } => Some(*nonce),
             Self::Cancelled(None) | Self::Expired | Self::Rejected { .. } => None,

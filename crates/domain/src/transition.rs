@@ -13,9 +13,10 @@ mod lent;
 use alloy_primitives::B256;
 
 use crate::attempt::{self, Outcome};
+use crate::confirmation::Publish;
 use crate::event::{self, Event};
 use crate::ids::Nonce;
-use crate::state::{Block, Failed, Inclusion, Seen, State, Stuck, Tracking, Why};
+use crate::state::{Failed, Inclusion, Seen, State, Stuck, Tracking, Why};
 
 /// A new state and what it tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,8 +47,8 @@ pub enum Input {
     Mined(Inclusion),
     /// The block under it was replaced.
     Reorged,
-    /// A block more is on top of the one it is in.
-    Covered(Block),
+    /// Readers of its events do not have the blocks that are on top of the one it is in.
+    Covered(Publish),
     /// The block it is in is deep enough, and the endpoints agree.
     Final,
     /// Another transaction with this nonce was seen, twice, at depth.
@@ -85,6 +86,9 @@ pub enum Refusal {
     /// It is in no block.
     #[error("it is in no block")]
     NotMined,
+    /// Those blocks are not on top of the one it is in.
+    #[error("those blocks are not on top of the one it is in")]
+    OtherBlock,
     /// It is in a block, so nothing stands in its way.
     #[error("it is in a block")]
     InBlock,
@@ -146,7 +150,9 @@ fn signable(newest: Option<B256>, kind: attempt::Kind, hash: B256) -> Result<(),
         (attempt::Kind::Replacement, None) => Err(Refusal::Unsigned),
         (attempt::Kind::Original, None)
         | (attempt::Kind::Replacement, Some(_))
-        | (attempt::Kind::Cancel | attempt::Kind::Placeholder, _) => Ok(()),
+        | (attempt::Kind::Cancel | attempt::Kind::Placeholder | attempt::Kind::Substitute, _) => {
+            Ok(())
+        }
     }
 }
 
@@ -157,7 +163,7 @@ const fn stickable(newest: Option<B256>, why: Why) -> Result<(), Refusal> {
         (Why::NonceTaken | Why::ReorgAfterFinal, _) => Err(Refusal::NotStuck),
         (Why::NoReceipt | Why::Refused, None) => Err(Refusal::Unsigned),
         (Why::NoReceipt | Why::Refused, Some(_))
-        | (Why::Gap | Why::NoFunds | Why::SignerError, _) => Ok(()),
+        | (Why::Gap | Why::NoFunds | Why::SignerError | Why::Tampered, _) => Ok(()),
     }
 }
 
@@ -172,6 +178,7 @@ fn signed(kind: attempt::Kind, hash: B256) -> Event {
         attempt::Kind::Replacement
         | attempt::Kind::Cancel
         | attempt::Kind::Placeholder
+        | attempt::Kind::Substitute
         | attempt::Kind::External => event::Kind::Remedied,
     };
     Event::new(told).hash(Some(hash)).note(kind.word())
@@ -195,13 +202,26 @@ fn receipt(before: Option<Inclusion>, at: Inclusion) -> Result<Event, Refusal> {
     Ok(event)
 }
 
-/// Told on top of the block it is in.
-fn covered(at: Inclusion, block: Block) -> Result<Event, Refusal> {
-    if block.number <= at.block.number {
-        return Err(Refusal::Unchanged);
+/// What is published of the blocks on top of the one it is in.
+fn covered(at: Inclusion, publish: Publish) -> Result<Event, Refusal> {
+    let event = Event::new(event::Kind::Confirmations).hash(Some(at.hash));
+    let (event, blocks, stands) = match publish {
+        Publish::Nothing => return Err(Refusal::Unchanged),
+        Publish::Append(blocks) => {
+            let above = blocks.base().0 > at.block.number;
+            (event, blocks, above)
+        }
+        Publish::Replace(blocks) => {
+            let base = (at.block.number.plus(1), at.block.hash);
+            let stands = (Ok(blocks.base().0), blocks.base().1) == base;
+            (event.fork(), blocks, stands)
+        }
+    };
+    if stands {
+        Ok(event.confirmations(blocks))
+    } else {
+        Err(Refusal::OtherBlock)
     }
-    let event = Event::new(event::Kind::Confirmations);
-    Ok(event.hash(Some(at.hash)).block(block))
 }
 
 fn forked(at: Inclusion) -> Event {

@@ -191,7 +191,7 @@ fn the_final_attempt_decides_the_end() {
         assert_eq!(ended("SUBMITTED/MINED"), lent, "{by:?} {execution:?}");
     };
     use Execution::{Reverted, Success};
-    use attempt::Kind::{Cancel, External, Original, Placeholder, Replacement};
+    use attempt::Kind::{Cancel, External, Original, Placeholder, Replacement, Substitute};
     let used = "USED : used";
     check(Original, Success, "CONFIRMED : confirmed", used);
     check(Original, Reverted, "FAILED_FINAL/REVERTED : failed", used);
@@ -216,6 +216,14 @@ fn the_final_attempt_decides_the_end() {
         "FAILED_FINAL/PLACEHOLDER : failed",
         used,
     );
+    for execution in [Success, Reverted] {
+        check(
+            Substitute,
+            execution,
+            "FAILED_FINAL/SUBSTITUTED : failed",
+            used,
+        );
+    }
     // It can be written down, but `mined` has refused it before.
     check(External, Success, "no NotLent", used);
     check(External, Reverted, "no NotLent", used);

@@ -4,7 +4,7 @@
 
 mod samples;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use fencepost_domain::B256;
@@ -12,6 +12,7 @@ use fencepost_domain::attempt;
 use fencepost_domain::event;
 use fencepost_domain::flat::{Flat, Name};
 use fencepost_domain::ids::{Height, Nonce};
+use fencepost_domain::point::Point;
 use fencepost_domain::state::{
     Allocated, Block, Execution, Inclusion, Kind, Queued, Reserved, Signing, State, Wait, Why,
 };
@@ -268,4 +269,50 @@ fn words() -> Vec<Option<&'static str>> {
     all.extend(["SIGNED", "BROADCAST", "AMBIGUOUS", "MINED", "REORGED"].map(Some));
     all.extend(["CANCELLED", "EXPIRED", "REJECTED"].map(Some));
     all
+}
+
+/// Goal: each wait ends where it should. Method: for every sample state the furthest point is written down by
+/// hand; every point up to it is reached, and none beyond it.
+#[test]
+fn a_state_has_reached_its_own_point_and_all_before_it_and_none_beyond() {
+    let table: BTreeMap<&str, Option<Point>> = BTreeMap::from([
+        ("QUEUED/WAITING_LEADER", None),
+        ("QUEUED/WAITING_WINDOW", None),
+        ("ALLOCATED", Some(Point::Allocated)),
+        ("ALLOCATED/SIGNED", Some(Point::Signed)),
+        ("ALLOCATED/REFUSED", Some(Point::Signed)),
+        ("TRACKING/BROADCAST", Some(Point::Submitted)),
+        ("TRACKING/AMBIGUOUS", Some(Point::Submitted)),
+        ("TRACKING/MINED", Some(Point::Mined)),
+        ("TRACKING/REORGED", Some(Point::Submitted)),
+        ("CONFIRMED", Some(Point::Final)),
+        ("FAILED_FINAL", Some(Point::Final)),
+        ("STUCK", Some(Point::Final)),
+        ("RESERVED", Some(Point::Allocated)),
+        ("SUBMITTED", Some(Point::Submitted)),
+        ("SUBMITTED/MINED", Some(Point::Mined)),
+        ("SUBMITTED/REORGED", Some(Point::Submitted)),
+        ("USED", Some(Point::Final)),
+        ("RECYCLABLE", Some(Point::Final)),
+    ]);
+    let mut seen = BTreeSet::new();
+    for state in states().iter().chain(REACHED.values()) {
+        let words = match state.sub() {
+            // However it ended, and whatever it is stuck for.
+            Some(_) if state.is_final() || state.name() == Name::Stuck => {
+                state.name().word().to_owned()
+            }
+            Some(sub) => format!("{}/{sub}", state.name().word()),
+            None => state.name().word().to_owned(),
+        };
+        let furthest = table
+            .get(words.as_str())
+            .unwrap_or_else(|| panic!("{words} is not in the table"));
+        for point in Point::ALL {
+            let expected = furthest.is_some_and(|furthest| *point <= furthest);
+            assert_eq!(state.has_reached(*point), expected, "{words} {point:?}");
+        }
+        seen.insert(words);
+    }
+    assert_eq!(seen.len(), table.len(), "only {seen:?} were seen");
 }

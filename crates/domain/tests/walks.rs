@@ -3,6 +3,7 @@
 
 use fencepost_domain::B256;
 use fencepost_domain::attempt::{self, Outcome};
+use fencepost_domain::confirmation::{Publish, Stretch};
 use fencepost_domain::ids::{Height, Nonce};
 use fencepost_domain::state::{
     Allocated, Block, Execution, Inclusion, Kind, Queued, Reserved, Signing, State, Wait, Why,
@@ -52,7 +53,11 @@ fn input() -> impl Strategy<Value = Input> {
         6 => select(Outcome::ALL).prop_map(Input::Sent),
         6 => inclusion().prop_map(Input::Mined),
         4 => Just(Input::Reorged),
-        2 => inclusion().prop_map(|at| Input::Covered(at.block)),
+        2 => (inclusion(), any::<bool>(), hash()).prop_map(|(at, anew, top)| {
+            let above = at.block.number.plus(1).unwrap_or(at.block.number);
+            let top = Stretch::new(at.block.hash, above, vec![top]).expect("one block");
+            Input::Covered(if anew { Publish::Replace(top) } else { Publish::Append(top) })
+        }),
         3 => Just(Input::Final),
         2 => prop::option::of(hash()).prop_map(Input::Taken),
         2 => prop::option::of(hash()).prop_map(Input::TakenFinal),

@@ -16,8 +16,10 @@ use fencepost_domain::rejection::{Rejection, Reply};
 use fencepost_domain::request::Payload;
 use fencepost_domain::state::Block;
 use fencepost_domain::{B256, Bytes, U256};
+use tokio::sync::Notify;
 
 use crate::endpoints::{Endpoints, Unasked};
+use crate::heads::{Heads, WsEndpoint};
 use crate::http::{BadUrl, HttpTransport};
 use crate::meters::Meters;
 use crate::transport::Transport;
@@ -43,6 +45,8 @@ pub struct ChainConfig {
     pub batch_max: usize,
     /// How often the chain is read; fees are asked for no more often.
     pub poll_interval: Duration,
+    /// Where new blocks are announced, if anywhere.
+    pub heads: Option<WsEndpoint>,
 }
 
 /// An endpoint's text is not usable. The text is not repeated: it may hold a key.
@@ -66,6 +70,7 @@ impl ChainConfig {
             deadline: DEADLINE,
             batch_max: BATCH_MAX,
             poll_interval: POLL_INTERVAL,
+            heads: None,
         }
     }
 
@@ -88,16 +93,28 @@ impl ChainConfig {
 /// The chains, over JSON-RPC.
 pub struct Chains {
     chains: BTreeMap<ChainId, Arc<Endpoints>>,
+    /// Of the chains whose new blocks are announced.
+    heads: BTreeMap<ChainId, Heads>,
 }
 
 impl Chains {
     /// Nothing is asked yet. Of two chains with one id the last counts.
     #[must_use]
     pub fn new(configs: Vec<ChainConfig>, meters: &Meters) -> Self {
-        let chain = |config: ChainConfig| (config.id, Arc::new(Endpoints::new(config, meters)));
-        Self {
-            chains: configs.into_iter().map(chain).collect(),
+        let mut made = Self {
+            chains: BTreeMap::new(),
+            heads: BTreeMap::new(),
+        };
+        for mut config in configs {
+            let (id, heads) = (config.id, config.heads.take());
+            let endpoints = Endpoints::new(config, meters);
+            if let Some(endpoint) = heads {
+                let (name, meters) = (Arc::clone(&endpoints.name), endpoints.meters.clone());
+                made.heads.insert(id, Heads::new(endpoint, name, meters));
+            }
+            made.chains.insert(id, Arc::new(endpoints));
         }
+        made
     }
 
     fn of(&self, chain: ChainId) -> Result<&Arc<Endpoints>, Unasked> {
@@ -197,5 +214,11 @@ impl Chain for Chains {
         heights: &[Height],
     ) -> Result<Vec<Vec<Option<B256>>>, ChainUnavailable> {
         Ok(self.of(chain)?.witnesses(heights).await?)
+    }
+
+    async fn watch_heads(&self, chain: ChainId, announced: &Notify) {
+        if let Some(heads) = self.heads.get(&chain) {
+            heads.watch(announced).await;
+        }
     }
 }

@@ -1,7 +1,6 @@
 //! JSON-RPC over HTTP. The URL may hold credentials in its path, query or userinfo, so nothing here
 //! prints more of it than the host.
 
-use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
@@ -30,9 +29,14 @@ pub enum BadUrl {
     /// Not a URL.
     #[error("is not a URL: {0}")]
     Unreadable(#[from] url::ParseError),
-    /// Neither http nor https.
-    #[error("has the scheme {0}, only http and https are spoken")]
-    Scheme(String),
+    /// None of the schemes that are spoken there.
+    #[error("has the scheme {found}, only {spoken} are spoken")]
+    Scheme {
+        /// The URL's.
+        found: String,
+        /// Those that could be used.
+        spoken: &'static str,
+    },
     /// Nobody to connect to.
     #[error("has no host")]
     NoHost,
@@ -50,7 +54,8 @@ impl HttpTransport {
     pub fn new(url: &str) -> Result<Self, BadUrl> {
         let url = Url::parse(url)?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(BadUrl::Scheme(url.scheme().to_owned()));
+            let (found, spoken) = (url.scheme().to_owned(), "http and https");
+            return Err(BadUrl::Scheme { found, spoken });
         }
         if url.host().is_none() {
             return Err(BadUrl::NoHost);
@@ -146,22 +151,12 @@ fn is_loopback(url: &Url) -> bool {
 fn told(error: reqwest::Error) -> TransportError {
     let error = error.without_url();
     if error.is_connect() || error.is_builder() {
-        TransportError::Unreachable(causes(&error))
+        TransportError::Unreachable(text::causes(&error))
     } else if error.is_timeout() {
         TransportError::TimedOut
     } else {
-        TransportError::Broken(causes(&error))
+        TransportError::Broken(text::causes(&error))
     }
-}
-
-fn causes(error: &dyn Error) -> String {
-    let mut words = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        words = format!("{words}: {cause}");
-        next = cause.source();
-    }
-    text::cleaned(&words)
 }
 
 #[cfg(test)]

@@ -116,6 +116,8 @@ pub struct Meters {
     requests: Family<Asked, Counter>,
     head_lag: Family<At, Gauge>,
     receipts_unknown: Family<OnChain, Counter>,
+    ws_connected: Family<OnChain, Gauge>,
+    ws_heads: Family<OnChain, Counter>,
 }
 
 impl Meters {
@@ -138,6 +140,16 @@ impl Meters {
             "Receipts that an endpoint could neither give nor deny",
             meters.receipts_unknown.clone(),
         );
+        registry.register(
+            "ws_connected",
+            "Whether new blocks are announced over WebSocket now",
+            meters.ws_connected.clone(),
+        );
+        registry.register(
+            "ws_heads",
+            "New blocks that were announced over WebSocket",
+            meters.ws_heads.clone(),
+        );
         meters
     }
 
@@ -153,10 +165,7 @@ impl Meters {
                 drop(self.requests.get_or_create(&meters.asked(purpose, ended)));
             }
         }
-        let on = OnChain {
-            chain: meters.chain.to_string(),
-        };
-        drop(self.receipts_unknown.get_or_create(&on));
+        drop(self.receipts_unknown.get_or_create(&meters.on_chain()));
         meters
     }
 }
@@ -177,6 +186,12 @@ impl ChainMeters {
         }
     }
 
+    fn on_chain(&self) -> OnChain {
+        OnChain {
+            chain: self.chain.to_string(),
+        }
+    }
+
     pub(crate) fn requested(&self, purpose: Purpose, ended: Ended) {
         let labels = self.asked(purpose, ended);
         self.all.requests.get_or_create(&labels).inc();
@@ -192,10 +207,18 @@ impl ChainMeters {
     }
 
     pub(crate) fn receipts_unknown(&self, count: usize) {
-        let on = OnChain {
-            chain: self.chain.to_string(),
-        };
         let count = u64::try_from(count).unwrap_or(u64::MAX);
-        self.all.receipts_unknown.get_or_create(&on).inc_by(count);
+        let counter = self.all.receipts_unknown.get_or_create(&self.on_chain());
+        counter.inc_by(count);
+    }
+
+    pub(crate) fn ws_connected(&self, is_connected: bool) {
+        let gauge = self.all.ws_connected.get_or_create(&self.on_chain());
+        gauge.set(i64::from(is_connected));
+    }
+
+    pub(crate) fn ws_heads(&self, count: u64) {
+        let counter = self.all.ws_heads.get_or_create(&self.on_chain());
+        counter.inc_by(count);
     }
 }

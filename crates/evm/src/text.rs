@@ -1,5 +1,7 @@
 //! Words of endpoints, made fit to be kept and shown: bounded, on one line, without addresses.
 
+use std::error::Error;
+
 /// Longer texts are stack traces and pages of gateways; a person needs the beginning.
 pub(crate) const CHARS_MAX: usize = 300;
 
@@ -23,6 +25,17 @@ pub(crate) fn cleaned(text: &str) -> String {
         Some((at, _)) => out[..at].to_owned(),
         None => out,
     }
+}
+
+/// An error with all its causes, cleaned.
+pub(crate) fn causes(error: &dyn Error) -> String {
+    let mut words = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        words = format!("{words}: {cause}");
+        next = cause.source();
+    }
+    cleaned(&words)
 }
 
 /// With a scheme, or a host name before a path.

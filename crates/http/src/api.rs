@@ -9,13 +9,21 @@ use tokio::sync::Semaphore;
 use crate::access::Access;
 use crate::chains::{ChainInfo, Chains};
 use crate::forward::heard::Heard;
-use crate::key_rate::KeyRates;
+use crate::keyless::Keyless;
 use crate::limits::Limits;
+use crate::memory::Budget;
+use crate::meters::Meters;
 use crate::pulse::Pulse;
-use crate::secret::Secret;
+use crate::refusal::Refusals;
+use crate::rendered::Rendered;
+use crate::secret::ClusterSecret;
 
 /// How many calls of other nodes have their bodies read at once; each may hold a mebibyte meanwhile.
 const BODIES_AT_ONCE: usize = 32;
+
+/// How many pages of transactions are put together at once; others wait. Each takes some four times its size meanwhile: rows,
+/// records, what is shown of them, and text. More takes memory, and the store answers only a few at once anyway.
+const PAGES_AT_ONCE: usize = 4;
 
 /// Everything that the API is made of.
 pub struct Api {
@@ -28,9 +36,11 @@ pub struct Api {
     /// Who may ask for what.
     pub access: Access,
     /// What shows that a call comes from another node; without it such calls are refused.
-    pub cluster: Option<Secret>,
+    pub cluster: Option<ClusterSecret>,
     /// What `/metrics` shows.
     pub registry: Arc<Registry>,
+    /// What the server itself counts.
+    pub meters: Meters,
     /// What one caller may use up.
     pub limits: Limits,
 }
@@ -41,28 +51,37 @@ pub(crate) struct Served {
     pub(crate) url: String,
     pub(crate) chains: Chains,
     pub(crate) access: Access,
-    pub(crate) rates: KeyRates,
-    pub(crate) cluster: Option<Secret>,
+    pub(crate) keyless: Keyless,
+    pub(crate) memory: Arc<Budget>,
+    /// Pages of transactions that are put together at once.
+    pub(crate) pages: Semaphore,
+    pub(crate) cluster: Option<ClusterSecret>,
     pub(crate) heard: Heard,
     pub(crate) bodies: Semaphore,
     pub(crate) pulse: Pulse,
-    pub(crate) registry: Arc<Registry>,
+    pub(crate) refusals: Refusals,
+    pub(crate) rendered: Rendered,
+    pub(crate) meters: Meters,
     pub(crate) limits: Limits,
 }
 
 impl From<Api> for Served {
     fn from(api: Api) -> Self {
         Self {
-            rates: KeyRates::new(api.access.rates(api.limits.rate_per_second)),
+            keyless: Keyless::new(api.limits.keyless_per_second, api.meters.clone()),
+            memory: Budget::new(api.limits.memory_bytes, api.meters.clone()),
+            pages: Semaphore::new(PAGES_AT_ONCE),
             heard: Heard::since(api.node.clock().now()),
             bodies: Semaphore::new(BODIES_AT_ONCE),
             pulse: Pulse::default(),
+            refusals: Refusals::new(api.limits.audited_refusals_per_minute),
             node: api.node,
             url: api.url,
             chains: Chains::new(api.chains),
             access: api.access,
             cluster: api.cluster,
-            registry: api.registry,
+            rendered: Rendered::new(api.registry),
+            meters: api.meters,
             limits: api.limits,
         }
     }

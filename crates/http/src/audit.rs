@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::access::Caller;
+use crate::api::Served;
 use crate::faults::Faults;
 use crate::given::{Given, Text};
 
@@ -29,11 +30,12 @@ impl Words {
     }
 
     /// As the store keeps it.
-    pub(crate) fn by(self, caller: &Caller) -> Audit {
+    pub(crate) fn by(self, caller: &Caller, served: &Served) -> Audit {
         Audit {
             by: caller.name.to_string(),
             reason: self.reason.expect("what cannot be read is a fault"),
             details: self.details,
+            node: Some(served.node.holder().node.clone()),
         }
     }
 }

@@ -8,6 +8,7 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use tokio::time::timeout;
 
+use crate::memory::Room;
 use crate::problem::{Code, Problem};
 
 /// That the body is declared as JSON. Browsers let any web page send other types, and none, to any
@@ -44,8 +45,13 @@ pub(crate) async fn read(
     if announced.is_some_and(|length| length > bytes_max) {
         return Err(too_large());
     }
+    let room = Room::take(announced.unwrap_or(bytes_max))?;
     match timeout(within, Limited::new(body, bytes_max).collect()).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Ok(collected)) => {
+            let bytes = collected.to_bytes();
+            room.keep(&bytes);
+            Ok(bytes)
+        }
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
         Ok(Err(_)) => Err(Problem::new(Code::Malformed).detail("The body ended early.")),
         Err(_) => Err(Problem::new(Code::RequestTimeout)),

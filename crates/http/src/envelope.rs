@@ -3,10 +3,11 @@
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Instant;
 
-use axum::extract::Request;
-use axum::http::header::{ALLOW, CONTENT_TYPE};
+use axum::extract::{Request, State};
+use axum::http::header::{ALLOW, CONNECTION, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -14,7 +15,13 @@ use futures::FutureExt;
 use tracing::Instrument;
 use uuid::Uuid;
 
+use crate::api::Served;
+use crate::keyless::is_keyless;
+use crate::memory::{self, Share};
+use crate::meters::Refused;
 use crate::problem::{Code, MEDIA_TYPE, Problem};
+use crate::routes::HEALTH_PATHS;
+use crate::server::Peer;
 
 tokio::task_local! {
     /// Set while a request is being answered.
@@ -34,7 +41,11 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
 /// Wraps everything.
-pub(crate) async fn wrap(request: Request, next: Next) -> Response {
+pub(crate) async fn wrap(
+    State(served): State<Arc<Served>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let id = request_id(request.headers());
     let span = tracing::info_span!(
         "http",
@@ -44,15 +55,55 @@ pub(crate) async fn wrap(request: Request, next: Next) -> Response {
     );
     let answering = async {
         let began = Instant::now();
-        let answering = ANSWERING.scope((), next.run(request));
+        let (method, is_keyless) = (request.method().clone(), is_keyless(request.uri().path()));
+        let share = Share::of(&served.memory);
+        let answering = memory::held(&share, answer(&served, request, next));
+        let answering = ANSWERING.scope((), answering);
         let answered = AssertUnwindSafe(answering).catch_unwind().await;
         let response = answered.unwrap_or_else(|panic| panicked(&*panic));
+        // What needs no key is the same bytes for all.
+        let response = if is_keyless {
+            response
+        } else {
+            memory::count(&share, &method, response)
+        };
         let took = began.elapsed();
         tracing::debug!(status = response.status().as_u16(), ?took, "answered");
         response
     };
     let mut response = as_problem(answering.instrument(span).await);
     response.headers_mut().insert(REQUEST_ID, id);
+    response
+}
+
+/// Answers a request that may be answered at all. While every other connection has a request that is being answered,
+/// new ones serve health checks only; requests without a key are bounded by their address.
+async fn answer(served: &Served, request: Request, next: Next) -> Response {
+    let peer = request.extensions().get::<Peer>().copied();
+    let path = request.uri().path();
+    let is_spare = peer.is_some_and(|peer| peer.is_spare);
+    if is_spare && !HEALTH_PATHS.contains(&path) {
+        served.meters.refused(Refused::Connections);
+        let why = "All connections of this node have requests that are being answered. Nothing was stored.";
+        return closing(Problem::new(Code::Overloaded).detail(why).into_response());
+    }
+    if is_keyless(path)
+        && let Err(limited) = served.keyless.take(peer.as_ref())
+    {
+        return limited.into_response();
+    }
+    let response = next.run(request).await;
+    if is_spare {
+        closing(response)
+    } else {
+        response
+    }
+}
+
+/// The connection ends with this answer.
+fn closing(mut response: Response) -> Response {
+    let close = HeaderValue::from_static("close");
+    response.headers_mut().insert(CONNECTION, close);
     response
 }
 

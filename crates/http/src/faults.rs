@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-use crate::given::{Extras, Given, Shape, Text, Whole};
+use crate::given::{Amount, Extras, Given, Shape, Text, Whole};
 use crate::problem::{Code, FieldError, Problem};
 
 /// More are counted, not told: nobody reads them, and a body can hold very many.
@@ -55,6 +55,15 @@ impl Faults {
     /// A field's text.
     pub(crate) fn text<'a>(&mut self, field: &str, given: Given<Text<'a>>) -> Option<Cow<'a, str>> {
         self.given(field, given).map(|text| text.0)
+    }
+
+    /// An amount's text.
+    pub(crate) fn amount<'a>(
+        &mut self,
+        field: &str,
+        given: Given<Amount<'a>>,
+    ) -> Option<Cow<'a, str>> {
+        self.given(field, given).map(|amount| amount.0)
     }
 
     /// A field's whole number, within bounds.

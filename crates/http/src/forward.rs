@@ -12,37 +12,40 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use fencepost_app::directory::Seat;
+use fencepost_app::directory::{Seat, Start};
 use fencepost_app::lifecycle::accept::{Verdict, stored, waiting, with_nonce};
 use fencepost_app::ports::{Key, NewTx, Peers, Record, Store, Unforwarded};
+use fencepost_app::store_memory::StoreInUse;
 use fencepost_domain::ids::{Lane, LaneId, Nonce, Token, TxId};
 use fencepost_domain::state::Wait;
 use serde_json::value::to_raw_value;
 use tokio::time::Instant;
 
-use crate::secret::Secret;
+use crate::secret::ClusterSecret;
 use call::Caller;
 use line::Lines;
 use nudge::Nudges;
 use wire::{Handed, Told};
 
-pub(crate) use call::{NUDGE_PATH, PATH};
+pub(crate) use call::{NUDGE_PATH, PATH, STORE_PATH};
 
 /// Hands requests to the nodes that lead their lanes.
 pub struct Forwarder {
     lines: Arc<Lines>,
     nudges: Arc<Nudges>,
+    caller: Arc<Caller>,
     store: Arc<dyn Store>,
 }
 
 impl Forwarder {
     /// Without a secret nothing is handed on. Rows that the leader only names are read from the store.
     #[must_use]
-    pub fn new(secret: Option<Secret>, store: Arc<dyn Store>) -> Self {
+    pub fn new(secret: Option<ClusterSecret>, store: Arc<dyn Store>) -> Self {
         let caller = Arc::new(Caller::new(secret));
         Self {
             lines: Arc::new(Lines::new(Arc::clone(&caller))),
-            nudges: Arc::new(Nudges::new(caller)),
+            nudges: Arc::new(Nudges::new(Arc::clone(&caller))),
+            caller,
             store,
         }
     }
@@ -63,6 +66,8 @@ impl Forwarder {
                 Verdict::Paused(reason.ok_or_else(|| strange("why it is paused"))?)
             }
             Told::Overloaded => Verdict::Overloaded,
+            Told::InFlightLimit => Verdict::InFlightLimit,
+            Told::ChainUnavailable => Verdict::ChainUnavailable,
             Told::Exhausted => Verdict::Exhausted,
             Told::NotOpen => Verdict::NotOpen,
             Told::Unavailable => Verdict::Unavailable,
@@ -97,6 +102,15 @@ impl Peers for Forwarder {
     async fn nudge(&self, url: &str, lane: Lane, within: Duration) -> Result<(), Unforwarded> {
         Ok(self.nudges.tell(url, lane, within).await?)
     }
+
+    async fn ask_store(
+        &self,
+        url: &str,
+        within: Duration,
+    ) -> Result<Option<StoreInUse>, Unforwarded> {
+        let asked = self.caller.ask_store(url, Instant::now() + within).await?;
+        Ok(asked.map(|works_on| works_on.read()))
+    }
 }
 
 fn strange(what: &str) -> Unforwarded {
@@ -110,6 +124,7 @@ fn rebuilt(row: &wire::Row, lane: Lane, tx: &NewTx) -> Option<Record> {
         lane,
         max_in_flight: None,
         signs: true,
+        start: Start::default(),
     };
     let state = match (row.nonce, &row.wait) {
         (Some(nonce), None) => with_nonce(tx, Nonce::new(nonce).ok()?),

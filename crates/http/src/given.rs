@@ -23,6 +23,9 @@ pub(crate) trait Shape<'de>: Sized {
     /// That kind, for a person.
     const EXPECTED: &'static str;
 
+    /// What a number is told to be that is not taken.
+    const NUMBER: &'static str = "a number";
+
     fn of_text(_: Cow<'de, str>) -> Option<Self> {
         None
     }
@@ -74,7 +77,7 @@ impl<'de, T: Shape<'de>> Visitor<'de> for Reader<T> {
     }
 
     fn visit_u64<E: Error>(self, number: u64) -> Result<Self::Value, E> {
-        Ok(T::of_number(number).map_or(Given::Other("a number"), Given::Is))
+        Ok(T::of_number(number).map_or(Given::Other(T::NUMBER), Given::Is))
     }
 
     fn visit_f64<E: Error>(self, _: f64) -> Result<Self::Value, E> {
@@ -116,6 +119,26 @@ impl<'de> Deserialize<'de> for Text<'de> {
             Given::Is(text) => Ok(text),
             Given::Absent | Given::Other(_) => Err(D::Error::custom("not a string")),
         }
+    }
+}
+
+/// The greatest number that every writer and reader of JSON keeps exact (2^53 − 1).
+pub(crate) const EXACT_MAX: u64 = 9_007_199_254_740_991;
+
+/// An amount: a string, or a number that is exact in whatever wrote it. What is above that may be another number than
+/// its sender meant.
+pub(crate) struct Amount<'a>(pub(crate) Cow<'a, str>);
+
+impl<'de> Shape<'de> for Amount<'de> {
+    const EXPECTED: &'static str = "a string, or a whole number below 2^53";
+    const NUMBER: &'static str = "a number of 2^53 or more, which JSON does not keep exact";
+
+    fn of_text(text: Cow<'de, str>) -> Option<Self> {
+        Some(Self(text))
+    }
+
+    fn of_number(number: u64) -> Option<Self> {
+        (number <= EXACT_MAX).then(|| Self(number.to_string().into()))
     }
 }
 

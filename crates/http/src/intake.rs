@@ -24,6 +24,7 @@ use crate::chains::Choice;
 use crate::faults::Faults;
 use crate::given::Given;
 use crate::json::create::CreateBody;
+use crate::memory;
 use crate::problem::{Code, Problem};
 use crate::{body, faults};
 
@@ -56,17 +57,19 @@ pub(crate) fn take(
     let read = read.expect("what cannot be read is a fault");
     let seat = seat(served, caller, read.signer, read.chain)?;
     signing(seat)?;
-    let now = served.node.clock().now();
+    let now = served.node.store_time();
     let is_past = read.not_after.is_some_and(|not_after| not_after <= now);
     if is_past && read.request_id.is_none() {
         return Err(faults::wrong("notAfter", "has passed"));
     }
     let tx = NewTx {
         tx: TxId(Uuid::now_v7()),
+        seal: None,
         request_id: read.request_id,
         body: Body::Managed(read.payload),
         not_after: read.not_after,
         meta: read.meta,
+        created_by: caller.key_name(),
     };
     Ok(Taken { seat, tx })
 }
@@ -159,7 +162,13 @@ pub(crate) async fn accept_by(
     }
     for share in shares.into_values() {
         let node = Arc::clone(&served.node);
-        tokio::spawn(async move { node.settle_share(share).await }.in_current_span());
+        // The requests are in memory until they are settled, whether their client waits or not.
+        let held = memory::current();
+        let settling = async move {
+            node.settle_share(share).await;
+            drop(held);
+        };
+        tokio::spawn(settling.in_current_span());
     }
     let mut settled = Vec::with_capacity(txs.len());
     for (tx, told) in txs.into_iter().zip(answers) {

@@ -15,7 +15,9 @@ pub(crate) mod pause;
 pub(crate) mod reservation;
 pub(crate) mod remedy;
 pub(crate) mod acts;
+pub(crate) mod audit;
 pub(crate) mod reconcile;
+pub(crate) mod import;
 pub(crate) mod placeholder;
 
 use axum::http::header::CONTENT_TYPE;

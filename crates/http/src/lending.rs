@@ -36,6 +36,7 @@ pub(crate) struct Wish {
     grace: Duration,
     /// How many, where the client said.
     pub(crate) count: Option<u64>,
+    created_by: Option<Arc<str>>,
 }
 
 impl Wish {
@@ -62,12 +63,15 @@ impl Wish {
         faults.check()?;
         let signer = signer.expect("what cannot be read is a fault");
         let lending = served.node.settings().lending;
+        let seat = intake::seat(served, caller, signer, chain)?;
+        fits(seat, count)?;
         Ok(Self {
-            seat: intake::seat(served, caller, signer, chain)?,
+            seat,
             request_id,
             ttl: ttl.map_or(lending.ttl, Duration::from_secs),
             grace: lending.grace,
             count,
+            created_by: caller.key_name(),
         })
     }
 
@@ -106,13 +110,31 @@ impl Wish {
             seat: self.seat,
             tx: NewTx {
                 tx: TxId(Uuid::now_v7()),
+                seal: None,
                 request_id: self.name(n),
                 body: Body::Reserved(loan),
                 not_after: None,
                 meta: meta.transpose().expect("a few bytes"),
+                created_by: self.created_by.clone(),
             },
         }
     }
+}
+
+/// More at once than the signer may ever have in flight would never be lent together.
+fn fits(seat: Seat, count: Option<u64>) -> Result<(), Problem> {
+    let wanted = count.and_then(|count| usize::try_from(count).ok());
+    let mut faults = Faults::default();
+    if let (Some(wanted), Some(limit)) = (wanted, seat.max_in_flight)
+        && wanted > limit.max
+    {
+        let max = limit.max;
+        faults.add(
+            "count",
+            format!("must be at most {max}, the signer's max_in_flight"),
+        );
+    }
+    faults.check()
 }
 
 /// Reserves all of them by the deadline. To be run in a task of its own: a client that goes away must not
@@ -168,6 +190,8 @@ fn counted(verdict: Verdict, tx: &NewTx) -> Verdict {
         | Verdict::NotLeader(_)
         | Verdict::Paused(_)
         | Verdict::Overloaded
+        | Verdict::InFlightLimit
+        | Verdict::ChainUnavailable
         | Verdict::Exhausted
         | Verdict::NotOpen
         | Verdict::Unavailable

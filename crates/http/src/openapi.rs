@@ -9,10 +9,13 @@ use utoipa::openapi::{
 };
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::json::words::State;
+use crate::json::words::{State, WaitPoint};
 use crate::limits::Limits;
 use crate::problem::{Code, FieldError, Told};
 use crate::routes::described;
+
+/// Where the document is served.
+pub(crate) const PATH: &str = "/openapi.json";
 
 const ABOUT: &str = "Gives transactions of EVM chains their nonces, sends them, and tells how they ended. \
     Amounts are decimal digits or 0x-hex in, decimal digits out; nonces are numbers, times RFC 3339 in UTC. \
@@ -39,6 +42,7 @@ pub(crate) fn base() -> OpenApi {
         .schema(Code::name(), Code::schema())
         .schema(FieldError::name(), FieldError::schema())
         .schema(State::name(), State::schema())
+        .schema(WaitPoint::name(), WaitPoint::schema())
         .security_scheme("key", SecurityScheme::Http(key.build()));
     let tag = |name: &str, about: &str| {
         TagBuilder::new()
@@ -57,6 +61,7 @@ pub(crate) fn base() -> OpenApi {
             tag("completions", "Hear how they ended"),
             tag("reservations", "Have nonces for what you sign yourself"),
             tag("signers", "See and hold what sends them"),
+            tag("audit", "See who did what, and what was refused"),
             tag("health", "Watch the node"),
         ]))
         .build()

@@ -16,6 +16,7 @@ use uuid::Uuid;
 pub(crate) use code::Code;
 pub(crate) use declared::{declare, problems};
 pub(crate) use page::page;
+pub(crate) use unasked::About;
 
 /// The media type of every error.
 pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
@@ -94,7 +95,8 @@ pub(crate) struct FieldError {
 impl Problem {
     pub(crate) fn new(code: Code) -> Self {
         let status = code.status();
-        let again = status == StatusCode::SERVICE_UNAVAILABLE || code == Code::NotLeader;
+        let passing = matches!(code, Code::NotLeader | Code::InFlightLimit);
+        let again = status == StatusCode::SERVICE_UNAVAILABLE || passing;
         Self(Box::new(Told {
             r#type: format!("/docs/problems#{}", code.word()),
             title: code.title(),
@@ -178,6 +180,7 @@ impl IntoResponse for Problem {
 pub(crate) fn response(code: Code, body: &impl Serialize, retry_after: Option<u64>) -> Response {
     let body = serde_json::to_vec(body).expect("a problem is texts and numbers");
     let mut response = (code.status(), body).into_response();
+    response.extensions_mut().insert(code);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
     if let Some(seconds) = retry_after {

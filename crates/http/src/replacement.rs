@@ -6,7 +6,7 @@ use fencepost_domain::attempt::SignedFees;
 use fencepost_domain::request::Ceilings;
 
 use crate::faults::Faults;
-use crate::given::{Given, Slot, Text};
+use crate::given::{Amount, Given, Slot};
 use crate::json::remedy::FeesBody;
 
 /// Nodes take other bytes for a nonce only if both fees are higher by this part of the old ones.
@@ -50,7 +50,7 @@ pub(crate) fn read(body: FeesBody<'_>, faults: &mut Faults) -> Option<SignedFees
     })
 }
 
-fn wei(field: &str, given: Given<Text<'_>>, faults: &mut Faults) -> Option<u128> {
+fn wei(field: &str, given: Given<Amount<'_>>, faults: &mut Faults) -> Option<u128> {
     let text = faults.required(field, given).map(|text| text.0);
     faults.read(field, text.as_deref(), amount::wei_per_gas)
 }

@@ -1,8 +1,8 @@
-//! A text that is never printed.
+//! Texts that are never printed.
 
 use secrecy::{ExposeSecret, SecretString};
 
-/// The cluster's secret: what shows one node that a call comes from another.
+/// A secret that calls are signed with.
 #[derive(Debug, Clone)]
 pub struct Secret(SecretString);
 
@@ -15,6 +15,32 @@ impl Secret {
 
     pub(crate) fn bytes(&self) -> &[u8] {
         self.0.expose_secret().as_bytes()
+    }
+}
+
+/// The cluster's secret: what shows one node that a call comes from another. While it is replaced, calls
+/// under a second one are accepted too.
+#[derive(Debug, Clone)]
+pub struct ClusterSecret {
+    seals: Secret,
+    accepted: Option<Secret>,
+}
+
+impl ClusterSecret {
+    /// Calls are sealed with `seals`. Calls under `accepted` are accepted too.
+    #[must_use]
+    pub const fn new(seals: Secret, accepted: Option<Secret>) -> Self {
+        Self { seals, accepted }
+    }
+
+    /// What our own calls are sealed with.
+    pub(crate) const fn seals(&self) -> &Secret {
+        &self.seals
+    }
+
+    /// All that a call may be sealed with.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Secret> {
+        std::iter::once(&self.seals).chain(&self.accepted)
     }
 }
 

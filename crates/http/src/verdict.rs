@@ -16,6 +16,8 @@ pub(crate) fn told(verdict: Verdict, tx: &NewTx) -> Result<(StatusCode, Box<Reco
         Verdict::NotLeader(_) => Problem::new(Code::NotLeader),
         Verdict::Paused(reason) => Problem::new(Code::SignerPaused).detail(held(reason)),
         Verdict::Overloaded => Problem::new(Code::Overloaded),
+        Verdict::InFlightLimit => Problem::new(Code::InFlightLimit),
+        Verdict::ChainUnavailable => Problem::new(Code::ChainUnavailable),
         Verdict::Exhausted => Problem::new(Code::NoncesExhausted),
         Verdict::NotOpen => Problem::new(Code::NonceNotOpen),
         Verdict::Unavailable => Problem::new(Code::StoreUnavailable),
@@ -51,10 +53,12 @@ mod tests {
     fn what_stored_nothing_is_told_by_its_code() {
         let tx = NewTx {
             tx: TxId(Uuid::nil()),
+            seal: None,
             request_id: None,
             body: Body::Placeholder(Nonce::ZERO),
             not_after: None,
             meta: None,
+            created_by: None,
         };
         for (verdict, status, code) in [
             (Verdict::NotOpen, 409, "nonce_not_open"),
@@ -62,6 +66,8 @@ mod tests {
             (Verdict::Exhausted, 409, "nonces_exhausted"),
             (Verdict::Paused(PauseReason::Failover), 423, "signer_paused"),
             (Verdict::Overloaded, 503, "overloaded"),
+            (Verdict::InFlightLimit, 409, "in_flight_limit"),
+            (Verdict::ChainUnavailable, 503, "chain_unavailable"),
             (Verdict::Unavailable, 503, "store_unavailable"),
             (Verdict::Unknown, 504, "outcome_unknown"),
         ] {

@@ -18,16 +18,23 @@ mod api {
     mod remedies;
     mod acts;
     mod reconciling;
+    mod importing;
     mod placeholders;
     mod reading;
     mod pages;
     mod cursors;
     mod feed;
+    mod waits;
     mod retired;
     mod signers;
     mod gaps;
     mod access;
+    mod rotation;
+    mod audit;
+    mod key_names;
     mod outages;
+    mod hidden_nonces;
+    mod numbers;
     mod envelope;
     mod description;
     mod fuzz;
@@ -37,4 +44,5 @@ mod api {
     mod serving;
     mod warnings;
     mod policy;
+    mod signed_answers;
 }

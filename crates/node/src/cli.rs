@@ -47,12 +47,12 @@ pub(crate) enum Command {
     ///
     /// Brings the store's schema up to date, listens, and leads lanes until SIGTERM or SIGINT. Then it
     /// accepts nothing more, finishes what is in hand, gives its lanes up and exits; a second signal
-    /// ends it at once. The log line "ready" has the fields listening, node_id, store and lanes.
+    /// ends it at once. SIGHUP reads the API keys again (`auth.keys_file`). The log line "ready" has the fields listening, node_id, store and lanes.
     Serve(Logged),
     /// Bring the store's schema up to date, and exit.
     ///
     /// `serve` does the same by itself; this is for those who want it done before nodes start.
-    Migrate(Logged),
+    Migrate(Migrate),
     /// Look at a configuration without running it.
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -68,6 +68,9 @@ pub(crate) enum Command {
     /// Read the feed of completed transactions.
     #[command(subcommand)]
     Completions(completions::CompletionsCommand),
+    /// Read who did what, and what was refused.
+    #[command(subcommand)]
+    Audit(audit::AuditCommand),
     /// Measure it: rates as shares of what the same database does without it.
     ///
     /// Starts what it needs (a PostgreSQL server with stated settings, nodes as processes, a chain) or uses
@@ -107,6 +110,18 @@ pub(crate) struct Logged {
     /// info,fencepost_app=debug. Lines are JSON where stderr is not a terminal.
     #[arg(long, value_name = "FILTER", env = "RUST_LOG", default_value = "info")]
     pub(crate) log: String,
+}
+
+/// What is migrated.
+#[derive(Args)]
+pub(crate) struct Migrate {
+    #[command(flatten)]
+    pub(crate) logged: Logged,
+
+    /// Declare that this store is meant to be new: for a node that remembers another store, and for an empty store
+    /// whose signers have sent transactions before. Requests that were paid in another store would be paid again here.
+    #[arg(long)]
+    pub(crate) new_store: bool,
 }
 
 /// What can be done with a configuration.

@@ -4,8 +4,11 @@ pub(crate) mod tx;
 pub(crate) mod signers;
 pub(crate) mod nonces;
 pub(crate) mod completions;
+pub(crate) mod export;
 mod remedies;
 mod reconcile;
+mod migrate;
+mod once;
 mod audit;
 mod next;
 mod again;
@@ -86,7 +89,19 @@ impl Client {
 
     /// Has something done; the answer is its body.
     async fn post(&self, path: &[&str], body: &Value) -> Result<String, Failure> {
-        self.ask(self.request(Method::POST, path).json(body)).await
+        self.post_with(path, &[], body).await
+    }
+
+    /// The same, with a query.
+    async fn post_with(
+        &self,
+        path: &[&str],
+        query: &Query<'_>,
+        body: &Value,
+    ) -> Result<String, Failure> {
+        let given: Vec<_> = query.iter().filter(|(_, value)| value.is_some()).collect();
+        let request = self.request(Method::POST, path).query(&given);
+        self.ask(request.json(body)).await
     }
 
     fn request(&self, method: Method, path: &[&str]) -> RequestBuilder {

@@ -9,6 +9,7 @@ mod value;
 mod section;
 mod keys;
 mod endpoint;
+mod secret_file;
 pub(crate) mod node;
 pub(crate) mod store;
 pub(crate) mod chain;
@@ -17,16 +18,18 @@ mod signing;
 mod flow;
 mod sending;
 mod stuck;
+pub(crate) mod api;
 pub(crate) mod serving;
 
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use fencepost_app::settings::{NotLeader, Settings};
 use toml::Table;
 
+use api::ApiSettings;
 use chain::Chain;
 use environment::Environment;
 use node::Node;
@@ -37,6 +40,8 @@ use signer::Signer;
 use store::{Place, Store};
 use stuck::Wanted;
 
+/// More lines than that in a second no log takes.
+const LOGGED_WRITES_MAX: u64 = 1_000_000;
 /// A configuration without mistakes.
 pub(crate) struct Config {
     pub(crate) node: Node,
@@ -44,6 +49,7 @@ pub(crate) struct Config {
     pub(crate) chains: Vec<Chain>,
     pub(crate) signers: Vec<Signer>,
     pub(crate) settings: Settings,
+    pub(crate) api: ApiSettings,
     /// What works but is most likely not wanted.
     pub(crate) warnings: Vec<Problem>,
     shown: Table,
@@ -54,13 +60,27 @@ impl Config {
     pub(crate) fn load(file: &Path, environment: &Environment) -> Result<Self, Problems> {
         let unreadable = |error| Problem::new(file.display(), format!("cannot be read: {error}"));
         let text = std::fs::read_to_string(file).map_err(unreadable)?;
-        Self::parse(&text, environment).map_err(|problems| named(problems, file))
+        let config = Self::parse(&text, environment).map_err(|problems| named(problems, file))?;
+        Ok(config.beside(file))
     }
 
     /// Reads the text of a file. A mistake in its syntax has no path.
     pub(crate) fn parse(text: &str, environment: &Environment) -> Result<Self, Problems> {
         let (drafted, shown, findings) = draft(text, environment)?;
         drafted.finish(shown, findings)
+    }
+
+    /// Reads a file for a command that opens the store: its secrets are its owner's alone.
+    pub(crate) fn load_for_store(file: &Path, environment: &Environment) -> Result<Self, Problems> {
+        let config = Self::load(file, environment)?;
+        let mut problems = Vec::new();
+        if !config.node.allow_readable_secrets {
+            secret_file::check_all(config.store.secret_files(), &mut problems);
+        }
+        match problems.is_empty() {
+            true => Ok(config),
+            false => Err(Problems(problems)),
+        }
     }
 
     /// Reads a file that a node is to be served with, and what that needs besides.
@@ -70,7 +90,16 @@ impl Config {
     ) -> Result<(Self, Serving), Problems> {
         let unreadable = |error| Problem::new(file.display(), format!("cannot be read: {error}"));
         let text = std::fs::read_to_string(file).map_err(unreadable)?;
-        Self::parse_to_serve(&text, environment).map_err(|problems| named(problems, file))
+        let parsed = Self::parse_to_serve(&text, environment);
+        let (config, serving) = parsed.map_err(|problems| named(problems, file))?;
+        Ok((config.beside(file), serving))
+    }
+
+    /// A node keeps its state beside the file that names it, unless that says where else.
+    fn beside(mut self, file: &Path) -> Self {
+        let beside = || file.parent().map_or_else(PathBuf::new, Path::to_path_buf);
+        self.node.state_dir.get_or_insert_with(beside);
+        self
     }
 
     /// The same of a text. What is wrong with the file and what is missing beside it are told together.
@@ -115,6 +144,7 @@ struct Draft {
     settings: Settings,
     policy: Wanted,
     keys_file: String,
+    api: ApiSettings,
 }
 
 impl Draft {
@@ -130,11 +160,17 @@ impl Draft {
         sending::read(from, &mut settings);
         let stuck = from.section("stuck", |from| stuck::read(from, settings.stuck));
         settings.stuck = stuck.after;
+        settings.allow_other_payload = stuck.allow_other_payload;
         settings.lending = from.section("reservation", |from| {
             sending::lending(from, settings.lending)
         });
         settings.retention = from.section("retention", sending::retention);
+        settings.logged_writes_per_second = from.section("log", |from| {
+            let usual = settings.logged_writes_per_second;
+            from.number("writes_per_second", usual, 0..=LOGGED_WRITES_MAX)
+        });
         let keys_file = from.section("auth", |from| from.text("keys_file", String::new()));
+        let api = from.section("api", api::read);
         let draft = Self {
             node,
             store,
@@ -143,6 +179,7 @@ impl Draft {
             settings,
             policy: stuck.policy,
             keys_file,
+            api,
         };
         draft.warn(from);
         draft
@@ -176,10 +213,13 @@ impl Draft {
     fn seen(&self) -> Seen<'_> {
         Seen {
             node: self.node.as_ref(),
+            store: &self.store,
             chains: self.chains.iter().flatten().collect(),
             signers: &self.signers,
             settings: &self.settings,
             policy: &self.policy,
+            hide_nonces: self.api.hide_nonces,
+            audited_refusals: self.api.audited_refusals,
             keys_file: (!self.keys_file.is_empty()).then(|| Path::new(&self.keys_file)),
         }
     }
@@ -201,6 +241,7 @@ impl Draft {
             chains: self.chains.into_iter().collect::<Option<_>>()?,
             signers: self.signers,
             settings: self.settings,
+            api: self.api,
             warnings,
             shown,
         })

@@ -11,8 +11,9 @@ use crate::config::environment::Environment;
 use crate::config::problem::Problems;
 use crate::config::serving::Serving;
 use crate::failure::Failure;
+use crate::keyring;
+use crate::opened::{self, Opened, unopened};
 use crate::output::print;
-use crate::{keyring, wiring};
 
 /// Says what is wrong with a configuration, or shows it.
 pub(crate) async fn config(
@@ -44,11 +45,27 @@ async fn check(config: &Config, serving: Serving) -> Result<String, Problems> {
     ))
 }
 
-/// Opens the store, which brings its schema up to date.
-pub(crate) async fn migrate(config: Config) -> Result<(), Failure> {
-    let clock: Arc<dyn Clock> = Arc::new(TimeOfDay);
-    let opened = wiring::open(&config.store, config.settings.lease, &clock).await;
-    opened.map_err(|error| Failure::new("the store cannot be opened", error))?;
+/// Opens the store, which brings its schema up to date. `new_store` declares that it is meant to be new.
+pub(crate) async fn migrate(config: Config, new_store: bool) -> Result<(), Failure> {
+    crate::telemetry::name(&config.node.id);
+    let clock: Arc<dyn Clock> = Arc::new(TimeOfDay::of_machine());
+    let memory = opened::memory(&config.node)?;
+    let opening = Opened::open(&config.store, config.settings.lease, &clock, &memory);
+    let opened = opening.await.map_err(unopened)?;
+    if new_store {
+        let remembered = memory.store();
+        let found = opened.describe().await.map_err(unopened)?;
+        let instead_of = remembered.filter(|known| *known != found.id);
+        opened.declare_new(instead_of).await.map_err(unopened)?;
+    }
+    opened.meet(&memory, &opened::state(&config.node)).await?;
     let store = config.store.place.word();
-    print(&format!("the schema of the {store} store is up to date"))
+    let declared = if new_store {
+        " and declared to be new"
+    } else {
+        ""
+    };
+    print(&format!(
+        "the schema of the {store} store is up to date{declared}"
+    ))
 }

@@ -43,6 +43,7 @@ fn lanes(senders: &[Sender], addresses: &[Vec<Address>], signs: impl Fn(Address)
                     lane: Lane { chain, signer },
                     max_in_flight: sender.max_in_flight,
                     signs: signs(signer),
+                    start: sender.start,
                 });
             }
         }
@@ -52,6 +53,7 @@ fn lanes(senders: &[Sender], addresses: &[Vec<Address>], signs: impl Fn(Address)
 
 #[cfg(test)]
 mod tests {
+    use fencepost_app::directory::Start;
     use fencepost_domain::ids::ChainId;
     use fencepost_signer::KeySource;
 
@@ -63,7 +65,8 @@ mod tests {
         Sender {
             address,
             chains: vec![ChainId::new(1).unwrap(), ChainId::new(5).unwrap()],
-            max_in_flight: Some(3),
+            max_in_flight: None,
+            start: Start::default(),
         }
     }
 

@@ -7,6 +7,9 @@ mod cli;
 mod config;
 mod serve;
 mod wiring;
+mod opened;
+mod state_file;
+mod descriptors;
 mod keyring;
 mod dev;
 mod demo;
@@ -16,11 +19,13 @@ mod timed;
 mod trap;
 mod clock;
 mod signals;
+mod reload;
 mod telemetry;
 mod inspect;
 mod client;
 mod output;
 mod failure;
+mod hardening;
 #[cfg(test)]
 mod runbook;
 
@@ -54,19 +59,25 @@ fn main() -> ExitCode {
         Command::BenchChain => told(run(&mut Builder::new_multi_thread(), bench::chain())),
         Command::Serve(what) => logged(&what.log, || {
             telemetry::end_on_panic();
+            hardening::protect();
             let (config, serving) = Config::load_to_serve(&what.from.config, &environment)?;
+            hardening::settle(config.node.allow_core_dumps)?;
             run(
                 &mut Builder::new_multi_thread(),
                 serve::serve(config, serving),
             )
         }),
-        Command::Migrate(what) => logged(&what.log, || {
-            let config = Config::load(&what.from.config, &environment)?;
-            run(&mut Builder::new_multi_thread(), inspect::migrate(config))
+        Command::Migrate(what) => logged(&what.logged.log, || {
+            hardening::protect();
+            let config = Config::load_for_store(&what.logged.from.config, &environment)?;
+            hardening::settle(config.node.allow_core_dumps)?;
+            let migrate = inspect::migrate(config, what.new_store);
+            run(&mut Builder::new_multi_thread(), migrate)
         }),
         Command::Config(command) => told(asked(inspect::config(&command, &environment))),
         Command::Tx(command) => told(asked(client::tx::run(command, &environment))),
         Command::Signers(command) => told(asked(client::signers::run(command, &environment))),
+        Command::Audit(command) => told(asked(client::export::run(command, &environment))),
         Command::Nonces(command) => told(asked(client::nonces::run(command, &environment))),
         Command::Completions(command) => {
             told(asked(client::completions::run(command, &environment)))
@@ -99,7 +110,9 @@ fn logged(filter: &str, work: impl FnOnce() -> Result<(), Failure>) -> ExitCode 
     if let Err(failure) = telemetry::start(filter) {
         return told(Err(failure));
     }
-    let Err(failure) = work() else {
+    let ended = work();
+    telemetry::end();
+    let Err(failure) = ended else {
         return ExitCode::SUCCESS;
     };
     for line in failure.lines() {

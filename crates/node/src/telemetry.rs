@@ -1,13 +1,26 @@
 //! Logs. JSON lines on stderr, or text for people where stderr is a terminal; stdout belongs to what
 //! commands answer.
 
+mod folding;
+
+use std::fmt;
 use std::io::IsTerminal;
 use std::panic::PanicHookInfo;
+use std::sync::OnceLock;
 
+use fencepost_domain::ids::NodeId;
+use tracing::{Event, Subscriber};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, format};
+use tracing_subscriber::prelude::*;
+use tracing_subscriber::registry::LookupSpan;
 
 use crate::failure::Failure;
+use folding::Folding;
 
+/// Libraries that would trace the whole URL of a WebSocket endpoint, with the keys in it. No filter turns that on.
+const SECRET_TRACES: [&str; 1] = ["tungstenite::handshake::client"];
 /// The exit code after a panic.
 const PANICKED: i32 = 4;
 
@@ -15,17 +28,78 @@ const PANICKED: i32 = 4;
 pub(crate) fn start(filter: &str) -> Result<(), Failure> {
     let filter = EnvFilter::try_new(filter)
         .map_err(|error| Failure::Usage(format!("--log {filter:?} is no filter: {error}")))?;
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let filter = SECRET_TRACES.iter().fold(filter, |filter, target| {
+        filter.add_directive(format!("{target}=off").parse().expect("a directive"))
+    });
+    let log = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         // It would complain on stderr that stderr is gone, and that panics: a node outlives its log.
         .log_internal_errors(false);
+    let folding = Folding::default();
+    let base = tracing_subscriber::registry()
+        .with(filter)
+        .with(folding.clone());
+    let failed =
+        |error: &dyn fmt::Display| Failure::new("logs cannot be started", error.to_string());
     let started = if std::io::stderr().is_terminal() {
-        log.with_target(false).try_init()
+        base.with(log.with_target(false)).try_init()
     } else {
-        log.json().flatten_event(true).try_init()
+        let lines = format().json().flatten_event(true);
+        base.with(log.json().event_format(Named(lines))).try_init()
     };
-    started.map_err(|error| Failure::new("logs cannot be started", error))
+    started.map_err(|error| failed(&error))?;
+    folding.start().map_err(|error| failed(&error))?;
+    let _ = FOLDING.set(folding);
+    Ok(())
+}
+
+static FOLDING: OnceLock<Folding> = OnceLock::new();
+
+/// Before the process ends: the warnings of the last minute that were only counted.
+pub(crate) fn end() {
+    if let Some(folding) = FOLDING.get() {
+        folding.report();
+    }
+}
+
+/// The node's id as JSON, once its configuration is read.
+static NODE_ID: OnceLock<String> = OnceLock::new();
+
+/// From now on every line names the node.
+pub(crate) fn name(node: &NodeId) {
+    let _ = NODE_ID.set(serde_json::Value::from(node.as_str()).to_string());
+}
+
+/// JSON lines that all have `node_id`: crates that do not know which node they are part of log too. It is `-` until
+/// the configuration is read.
+struct Named<F>(F);
+
+impl<S, N, F> FormatEvent<S, N> for Named<F>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        if event.metadata().fields().field("node_id").is_some() {
+            return self.0.format_event(context, writer, event);
+        }
+        let mut line = String::new();
+        self.0
+            .format_event(context, Writer::new(&mut line), event)?;
+        match line.trim_end().strip_suffix('}') {
+            Some(open) => {
+                let node_id = NODE_ID.get().map_or("\"-\"", String::as_str);
+                writeln!(writer, "{open},\"node_id\":{node_id}}}")
+            }
+            None => writer.write_str(&line),
+        }
+    }
 }
 
 /// Ends the process at the first panic but for those in which a request is answered: in a loop of the

@@ -1,4 +1,4 @@
-//! Times every operation of the store, under its own name.
+//! Times every operation of the store, under its own name, and counts those that fail.
 
 use std::time::Duration;
 
@@ -18,5 +18,9 @@ impl Watcher for Timed {
     async fn after(&self, op: &'static str, took: Duration) -> Result<(), StoreError> {
         self.0.stored(op, took);
         Ok(())
+    }
+
+    fn failed(&self, _: &'static str, error: &StoreError) {
+        self.0.store_failed(error);
     }
 }

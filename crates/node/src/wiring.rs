@@ -6,25 +6,22 @@ use fencepost_app::directory::Directory;
 use fencepost_app::drive::Running;
 use fencepost_app::meters::Meters;
 use fencepost_app::node::{Node, Parts};
-use fencepost_app::ports::{
-    Chain, Clock, Holder, Noop, Policy, Signer, Store, StoreError, Terms, Watched,
-};
+use fencepost_app::ports::{Chain, Clock, Holder, Noop, Policy, Signer, Store, Watched};
 use fencepost_app::recovery::rules::Rules;
 use fencepost_app::settings::ChainSettings;
-use fencepost_evm::{ChainConfig, Chains};
-use fencepost_http::{Api, ChainInfo, Forwarder, HttpPolicy, Limits};
-use fencepost_postgres::PostgresStore;
+use fencepost_app::store_memory::StoreMemory;
+use fencepost_evm::{ChainConfig, Chains, WsEndpoint};
+use fencepost_http::{Api, ChainInfo, Forwarder, HttpPolicy, Limits, PolicyMeters};
 use fencepost_signer::Keyring;
-use fencepost_sqlite::SqliteStore;
 use prometheus_client::registry::Registry;
-use secrecy::ExposeSecret;
 
 use crate::clock::{TimeOfDay, Uptime};
 use crate::config::serving::{Serving, StuckPolicy};
-use crate::config::store::{self, Place};
 use crate::config::{self, Config};
+use crate::descriptors;
 use crate::failure::Failure;
 use crate::keyring::Lanes;
+use crate::opened::{self, Opened, unopened};
 use crate::timed::Timed;
 
 /// A node whose loops run, and the API in front of it, which nobody serves yet.
@@ -37,26 +34,33 @@ pub(crate) struct Wired {
 /// Puts a node together and starts its loops. `url` is where other nodes reach it. From the moment
 /// it joins, an older process of the same node id is a ghost.
 pub(crate) async fn wire(
-    config: Config,
+    mut config: Config,
     serving: Serving,
     keyring: Option<Keyring>,
     lanes: &Lanes,
     url: String,
 ) -> Result<Wired, Failure> {
-    let unopened = |error: StoreError| Failure::new("the store cannot be opened", error);
+    config.settings.seals = serving.seals;
+    let connections = descriptors::connections(descriptors::raise(), &config);
     let mut registry = Registry::default();
     let meters = Meters::register(&mut registry);
     let rpc = fencepost_evm::Meters::register(&mut registry);
+    let http = fencepost_http::Meters::register(&mut registry);
     let chain = keyring.is_some().then(|| reach(&config.chains, &rpc));
     let chain = chain.transpose()?;
     let infos: Vec<ChainInfo> = config.chains.iter().map(info).collect();
-    let policy = policy(serving.policy, &infos);
-    let clock: Arc<dyn Clock> = Arc::new(TimeOfDay);
-    let store = open(&config.store, config.settings.lease, &clock)
-        .await
-        .map_err(unopened)?;
-    let store: Arc<dyn Store> = Arc::new(Watched::new(store, Arc::new(Timed(meters.clone()))));
+    let answers = PolicyMeters::register(&mut registry);
+    let policy = policy(serving.policy, &infos, answers);
+    let clock: Arc<dyn Clock> = Arc::new(TimeOfDay::of_machine());
     let chain = chain.map(|chain| chain as Arc<dyn Chain>);
+    let store_memory = opened::memory(&config.node)?;
+    let opened = meet_store(&config, &clock, &store_memory, lanes, chain.as_deref());
+    let opened = Box::pin(opened).await?;
+    let timed = Arc::new(Timed(meters.clone()));
+    let store: Arc<dyn Store> = Arc::new(Watched::new(opened.store(), timed));
+    let peers = Arc::new(Forwarder::new(serving.cluster.clone(), Arc::clone(&store)));
+    let comparing = opened.compare_with_peers(&store_memory, &*peers, &url);
+    Box::pin(comparing).await?;
     let signer = keyring.map(|keyring| Arc::new(keyring) as Arc<dyn Signer>);
     #[cfg(debug_assertions)]
     let (store, chain, signer) = crate::trap::set(store, chain, signer)?;
@@ -65,7 +69,6 @@ pub(crate) async fn wire(
         node: config.node.id,
     };
     let directory = Directory::open(&*store, lanes).await.map_err(unopened)?;
-    let peers = Arc::new(Forwarder::new(serving.cluster.clone(), Arc::clone(&store)));
     let crew = Node::assemble(Parts {
         settings: config.settings,
         store,
@@ -77,18 +80,8 @@ pub(crate) async fn wire(
         ticks: Arc::new(Uptime::start()),
         holder,
         url: url.clone(),
-        chains: config
-            .chains
-            .iter()
-            .map(|chain| ChainSettings {
-                id: chain.id,
-                name: chain.name.clone(),
-                finality: chain.finality,
-                poll_interval: chain.poll_interval,
-                ceilings: chain.ceilings,
-                bump_percent: chain.bump_percent,
-            })
-            .collect(),
+        chains: config.chains.iter().map(chain_settings).collect(),
+        store_memory,
         directory,
         meters,
     });
@@ -100,13 +93,39 @@ pub(crate) async fn wire(
         access: serving.access,
         cluster: serving.cluster,
         registry: Arc::new(registry),
-        limits: Limits::default(),
+        meters: http,
+        limits: Limits {
+            idle_timeout: config.node.idle_timeout,
+            audited_refusals_per_minute: serving.audited_refusals,
+            keyless_per_second: config.api.keyless_per_second,
+            memory_bytes: config.api.memory_bytes,
+            connections,
+            ..Limits::default()
+        },
     };
     Ok(Wired {
         node,
         running: Running::start(crew),
         api,
     })
+}
+
+/// Opens the store, and refuses one that this node does not know where signers were in use before.
+async fn meet_store(
+    config: &Config,
+    clock: &Arc<dyn Clock>,
+    memory: &Arc<StoreMemory>,
+    lanes: &Lanes,
+    chain: Option<&dyn Chain>,
+) -> Result<Opened, Failure> {
+    let opening = Opened::open(&config.store, config.settings.lease, clock, memory);
+    let opened = opening.await.map_err(unopened)?;
+    let is_empty = opened.meet(memory, &opened::state(&config.node)).await?;
+    let asked = config.settings.chain_query.and(chain);
+    if let Some(chain) = asked.filter(|_| is_empty) {
+        opened::refuse_used_signers(chain, lanes).await?;
+    }
+    Ok(opened)
 }
 
 fn info(chain: &config::chain::Chain) -> ChainInfo {
@@ -117,8 +136,19 @@ fn info(chain: &config::chain::Chain) -> ChainInfo {
     }
 }
 
+fn chain_settings(chain: &config::chain::Chain) -> ChainSettings {
+    ChainSettings {
+        id: chain.id,
+        name: chain.name.clone(),
+        finality: chain.finality,
+        poll_interval: chain.poll_interval,
+        ceilings: chain.ceilings,
+        bump_percent: chain.bump_percent,
+    }
+}
+
 /// Who decides about stuck transactions.
-fn policy(wanted: StuckPolicy, chains: &[ChainInfo]) -> Arc<dyn Policy> {
+fn policy(wanted: StuckPolicy, chains: &[ChainInfo], meters: PolicyMeters) -> Arc<dyn Policy> {
     match wanted {
         StuckPolicy::Noop => Arc::new(Noop),
         StuckPolicy::Rules(rules) => Arc::new(Rules(rules)),
@@ -126,7 +156,7 @@ fn policy(wanted: StuckPolicy, chains: &[ChainInfo]) -> Arc<dyn Policy> {
             url,
             timeout,
             secret,
-        } => Arc::new(HttpPolicy::new(url, timeout, secret, chains)),
+        } => Arc::new(HttpPolicy::new(url, timeout, secret, chains, meters)),
     }
 }
 
@@ -142,31 +172,13 @@ fn reach(
         let doing = || format!("chain {} cannot be reached", chain.name);
         let mut made = made.map_err(|error| Failure::new(doing(), error))?;
         made.poll_interval = chain.poll_interval;
+        let heads = chain.ws.as_ref().map(|ws| WsEndpoint::new(ws.url()));
+        made.heads = heads
+            .transpose()
+            .map_err(|error| Failure::new(doing(), error))?;
         configs.push(made);
     }
     Ok(Arc::new(Chains::new(configs, meters)))
-}
-
-/// Opens the store and brings its schema up to date; nodes that start together wait for each other.
-pub(crate) async fn open(
-    store: &store::Store,
-    terms: Terms,
-    clock: &Arc<dyn Clock>,
-) -> Result<Arc<dyn Store>, StoreError> {
-    match &store.place {
-        Place::Sqlite(file) => Ok(Arc::new(SqliteStore::open(file, terms, Arc::clone(clock))?)),
-        Place::Postgres(url) => {
-            let settings = fencepost_postgres::Settings {
-                url: url.expose_secret().to_owned(),
-                terms,
-                write_connections: store.write_connections,
-                read_connections: store.read_connections,
-                statement_timeout: store.statement_timeout,
-                application_name: store.application_name.clone(),
-            };
-            Ok(Arc::new(PostgresStore::open(settings).await?))
-        }
-    }
 }
 
 #[cfg(test)]
@@ -175,7 +187,8 @@ mod tests {
 
     #[test]
     fn the_policy_is_the_one_that_is_wanted() {
-        let named = |wanted| policy(wanted, &[]).name().to_owned();
+        let meters = PolicyMeters::register(&mut Registry::default());
+        let named = |wanted| policy(wanted, &[], meters.clone()).name().to_owned();
         assert_eq!(named(StuckPolicy::Noop), "noop");
         assert_eq!(named(StuckPolicy::Rules(vec![])), "rules");
         let http = StuckPolicy::Http {

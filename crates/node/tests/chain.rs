@@ -10,11 +10,14 @@ mod chain {
     #[cfg(debug_assertions)] // The traps are absent from release builds.
     mod crashes;
     mod order;
+    mod waits;
     mod cost;
     mod hanging;
     pub(crate) mod rpc;
     mod anvil;
+    mod heads;
     mod reorgs;
+    mod forks;
     pub(crate) mod market;
     pub(crate) mod care;
     mod stuck;
@@ -28,7 +31,15 @@ mod chain {
     mod older;
     mod gaps;
     mod policy;
+    mod decisions;
     pub(crate) mod typed;
     mod operator;
+    mod migrating;
+    mod starting;
+    mod first_meeting;
     mod examples;
+    mod strict;
+    mod tampered;
+    #[cfg(debug_assertions)] // A clock can be set wrong in debug builds only.
+    mod clocks;
 }

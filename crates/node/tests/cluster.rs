@@ -11,5 +11,12 @@ mod cluster {
     mod frozen;
     mod doubled;
     mod database;
+    mod promotion;
+    mod old_primary;
+    mod encrypted;
     mod crowd;
+    mod connections;
+    mod flood;
+    mod memory;
+    mod nonces_only;
 }

@@ -7,6 +7,13 @@ mod serve {
     mod life;
     mod together;
     mod metrics;
+    mod log;
+    mod secrets;
+    mod hardened;
+    mod alerts;
     mod client;
     mod heard;
+    mod keyed;
+    mod reloading;
+    mod auditing;
 }

@@ -11,6 +11,7 @@ WITH lane AS MATERIALIZED (
     UPDATE remedy r
        SET action = $7, max_fee = $8::text::numeric, max_priority_fee = $9::text::numeric,
            asked_by = $10, reason = $11, details = $12,
+           raw = $13, severity = $14, then_state = $15,
            state = CASE $7 WHEN 'NOOP' THEN 'DONE' ELSE r.state END,
            result = CASE $7 WHEN 'NOOP' THEN 'NOOP' END,
            closed_at = CASE $7 WHEN 'NOOP' THEN clock_timestamp() END

@@ -92,15 +92,16 @@ WITH lane AS MATERIALIZED (
 --.
 ), told AS (
     INSERT INTO tx_event (lane_id, lane_seq, tx_id, kind, from_state, from_sub, to_state, to_sub,
-                          tx_hash, block_number, block_hash, new_fork, note, node, fencing_token)
+                          tx_hash, block_number, block_hash, new_fork, note, node, fencing_token,
+                          confirmations)
     SELECT (SELECT ids FROM led)[i.k], (SELECT seqs FROM led)[i.k] + i.ord, i.tx_id, i.kind,
            i.from_state, i.from_sub, i.state, i.sub_state, i.hash, i.block_number, i.block_hash,
-           i.new_fork IS TRUE, i.note, $5, (SELECT tokens FROM led)[i.k]
+           i.new_fork IS TRUE, i.note, $5, (SELECT tokens FROM led)[i.k], i.confirmations
       FROM unnest($8::integer[], $9::uuid[], $11::text[], $12::text[], $30::integer[], $31::text[],
                   $32::text[], $33::text[], $34::bytea[], $35::bigint[], $36::bytea[], $37::boolean[],
-                  $38::text[])
+                  $38::text[], $48::bytea[])
            AS i(k, tx_id, state, sub_state, ord, kind, from_state, from_sub, hash, block_number,
-                block_hash, new_fork, note)
+                block_hash, new_fork, note, confirmations)
      WHERE (SELECT ids FROM led)[i.k] IS NOT NULL
 --? signs
 ), attempted AS (
@@ -165,5 +166,6 @@ SELECT lane.lane_id,
             AND (SELECT count(*) FROM closed) = (SELECT count(remedy_id) FROM moved)
 --.
            )::int AS whole,
-       /*seqs*/ AS seqs
+       /*seqs*/ AS seqs,
+       lane.lane_id AS ack_lane, /*ack*/ AS ack_token, lane.lane_seq + lane.n AS ack_seq
   FROM lane

@@ -14,7 +14,7 @@ WITH lane AS (
        AND l.paused IS NULL AND NOT l.held
        AND l.next_nonce = i.expected
     RETURNING l.lane_id, l.lane_seq - i.n AS before_seq, l.fencing_token AS token, i.n,
-              l.updated_at AS at
+              l.next_nonce, l.lane_seq, l.updated_at AS at
 ), taken AS (
     DELETE FROM free_nonce f
      USING unnest($9::bigint[], $10::bigint[]) AS u(lane_id, nonce), lane
@@ -35,6 +35,8 @@ WITH lane AS (
       FROM item, managed_tx before
      WHERE m.tx_id = item.tx_id AND m.lane_id = item.lane_id AND m.state = 'QUEUED'
        AND before.tx_id = m.tx_id
+       -- One whose time has passed is missed below, and nothing happens.
+       AND (m.not_after IS NULL OR m.not_after >= clock_timestamp())
     RETURNING m.tx_id, m.lane_id, item.at, item.ord, item.before_seq, item.token,
               before.sub_state AS from_sub
 ), told AS (
@@ -59,7 +61,8 @@ WITH lane AS (
             = (SELECT count(*) FROM unnest($9::bigint[]) AS u(lane_id)
                  JOIN lane ON lane.lane_id = u.lane_id) AS free
 )
-SELECT lane.lane_id, lane.at,
+SELECT lane.lane_id, lane.at, lane.lane_id AS ack_lane, lane.token AS ack_token,
+       lane.next_nonce AS ack_nonce, lane.lane_seq AS ack_seq,
        EXISTS (SELECT FROM free_nonce f
                 WHERE f.lane_id = lane.lane_id
                   AND NOT EXISTS (SELECT FROM unnest($9::bigint[], $10::bigint[]) AS u(lane_id, nonce)

@@ -1,18 +1,24 @@
 //! Bidding for lanes. A bid that many lanes share passes over rows that are held; a bid for one lane
-//! waits for its row, and ends whoever holds it for longer than any statement may take.
+//! waits for its row, and terminates the session that holds it for longer than any statement may take. Where that is not allowed
+//! the lane is passed over for a while, so that the worker's other lanes go on.
 
 use std::collections::HashMap;
+use std::time::{Duration, Instant};
 
-use fencepost_app::ports::{Acquired, Bid, Holder, Lead, Leader, StoreError};
+use fencepost_app::ports::{Acquired, Bid, Holder, Lead, Leader, StoreError, Taken};
 use fencepost_domain::ids::{Incarnation, LaneId, Nonce, Token};
 use tokio::time::timeout_at;
 use tokio_postgres::Row;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 
+use crate::blockers::{Patience, TAKEOVER};
 use crate::fault::{Fault, fault, refused};
 use crate::lease::leader;
 use crate::operate::pause_reason;
+use crate::reach::Wanted;
 use crate::row::{column, corrupt};
+use crate::session::Purpose;
 use crate::statement::Written;
 use crate::{PostgresStore, micros};
 
@@ -25,8 +31,11 @@ WITH bid AS (
     SELECT incarnation FROM node WHERE node_id = $3 AND incarnation > $4
 ), free AS MATERIALIZED (
     SELECT l.lane_id, l.fencing_token,
-           l.owner_node = $3 AND l.owner_incarnation = $4 AND l.expires_at > clock_timestamp()
-           AND NOT b.fresh AS kept
+           CASE WHEN l.owner_node IS NULL THEN 'inserted'
+                WHEN l.owner_node <> $3 THEN 'stolen'
+                WHEN l.owner_incarnation = $4 AND l.expires_at > clock_timestamp()
+                     AND NOT b.fresh THEN 'kept'
+                ELSE 'retaken' END AS taken
       FROM signer_lease l JOIN bid b ON b.lane_id = l.lane_id
      WHERE (l.owner_node IS NULL
             OR (l.owner_node = $3 AND l.owner_incarnation <= $4)
@@ -39,14 +48,16 @@ WITH bid AS (
 ), mine AS (
     UPDATE signer_lease l
        SET owner_node = $3, owner_incarnation = $4, owner_url = $5,
-           fencing_token = free.fencing_token + CASE WHEN free.kept THEN 0 ELSE 1 END,
+           fencing_token = free.fencing_token + CASE WHEN free.taken = 'kept' THEN 0 ELSE 1 END,
            expires_at = clock_timestamp() + $6::bigint * interval '1 microsecond',
            updated_at = clock_timestamp()
       FROM free
      WHERE l.lane_id = free.lane_id
-    RETURNING l.lane_id, l.fencing_token, free.kept, l.next_nonce, l.paused, l.held
+    RETURNING l.lane_id, l.fencing_token, free.taken, l.next_nonce, l.lane_seq, l.paused, l.held
 )
-SELECT b.lane_id, mine.fencing_token AS token, mine.kept, mine.next_nonce, mine.paused, mine.held,
+SELECT b.lane_id, mine.fencing_token AS token, mine.taken, mine.next_nonce, mine.paused, mine.held,
+       mine.lane_id AS ack_lane, mine.fencing_token AS ack_token, mine.next_nonce AS ack_nonce,
+       mine.lane_seq AS ack_seq,
        l.owner_node, l.owner_incarnation, l.owner_url, l.fencing_token, l.expires_at,
        l.lane_id IS NOT NULL AS known, (SELECT incarnation FROM later) AS later,
        l.owner_node <> $3
@@ -63,22 +74,6 @@ SELECT l.owner_node, l.owner_incarnation, l.owner_url, l.fencing_token, l.expire
  WHERE l.lane_id = $1 AND l.owner_node <> $2
    AND l.expires_at > clock_timestamp() - $3::bigint * interval '1 microsecond'
    AND l.expires_at <= clock_timestamp() + $4::bigint * interval '1 microsecond'";
-
-/// How the sessions of takeovers begin their names.
-const TAKEOVER: &str = "takeover ";
-
-/// Other nodes may wait for the same lane, and the first of them stands between us and whoever holds
-/// it: takeovers are looked through, never ended.
-const TERMINATE: &str = "
-WITH RECURSIVE blocker AS (
-    SELECT unnest(pg_blocking_pids($1)) AS pid
-    UNION
-    SELECT unnest(pg_blocking_pids(b.pid)) FROM blocker b JOIN pg_stat_activity a ON a.pid = b.pid
-     WHERE starts_with(a.application_name, $2)
-)
-SELECT b.pid, pg_terminate_backend(b.pid) AS done
-  FROM blocker b JOIN pg_stat_activity a ON a.pid = b.pid
- WHERE NOT starts_with(coalesce(a.application_name, ''), $2)";
 
 impl PostgresStore {
     pub(crate) async fn bid(
@@ -122,7 +117,7 @@ impl PostgresStore {
 
     /// One lane, whose row is waited for. A half-sent statement can hold it without end, and no
     /// timeout of the server reaches that: whoever blocks a takeover for longer than a statement
-    /// may take is terminated.
+    /// may take is terminated, if our role may do that.
     async fn bid_alone(
         &self,
         holder: &Holder,
@@ -132,15 +127,26 @@ impl PostgresStore {
         let (rows, again) = self.bid_around(params).await?;
         let answer = acquired(only(&rows)?, holder, again)?;
         if answer != Acquired::Busy {
+            self.blocked.forget(lane);
             return Ok(answer);
         }
+        let patience = self.settings.statement_timeout;
+        let patience = match self.blocked.patience(lane, patience) {
+            Patience::None => return Ok(Acquired::Busy),
+            Patience::For(patience) => patience,
+        };
         let deadline = self.connections.call_deadline();
-        let waiting = self.bid_and_wait(params, lane);
+        let waiting = self.bid_and_wait(params, lane, patience);
         let rows = match timeout_at(deadline, waiting).await {
             Ok(rows) => rows?,
             // Bidding again renews what the lost try took.
             Err(silence) => return Err(StoreError::OutcomeUnknown(silence.into())),
         };
+        let Some(rows) = rows else {
+            self.blocked.note(lane);
+            return Ok(Acquired::Busy);
+        };
+        self.blocked.forget(lane);
         let answer = acquired(only(&rows)?, holder, again)?;
         if answer != Acquired::Busy {
             return Ok(answer);
@@ -169,18 +175,21 @@ impl PostgresStore {
         rows.first().map_or(Ok(None), leader)
     }
 
+    /// Nothing, and nothing was taken, when a session holds the row that may not be terminated.
     async fn bid_and_wait(
         &self,
         params: &BidParams<'_>,
         lane: LaneId,
-    ) -> Result<Vec<Row>, StoreError> {
-        let patience = self.settings.statement_timeout;
-        let ms = (patience * 3).as_millis();
-        let mut config = self
-            .settings
-            .config(&format!("-c statement_timeout={ms} -c lock_timeout={ms}"))?;
-        config.application_name(format!("{TAKEOVER}{}", self.settings.application_name));
-        let (client, _wire) = self.connections.session(&config).await?;
+        patience: Duration,
+    ) -> Result<Option<Vec<Row>>, StoreError> {
+        let wanted = Wanted {
+            settings: &self.settings,
+            purpose: Purpose::Takeover,
+            prefix: TAKEOVER,
+            heard: None,
+        };
+        let sent = Instant::now();
+        let client = self.connections.session(&wanted).await?;
         let pid: i32 = client
             .query_one("SELECT pg_backend_pid()", &[])
             .await
@@ -190,36 +199,37 @@ impl PostgresStore {
         let list = params.list();
         let waiting = client.query(&sql, &list);
         tokio::pin!(waiting);
+        let mut given_up = false;
         let answer = tokio::select! {
             answer = &mut waiting => answer,
             () = tokio::time::sleep(patience) => {
-                if let Err(error) = self.terminate_blockers(pid, lane).await {
-                    let error = &error as &dyn std::error::Error;
-                    tracing::error!(lane = lane.0, error, "a takeover is blocked by what cannot be ended");
+                if !self.end_blockers(pid, lane).await {
+                    // Our own session: by its end it is known that the bid took nothing.
+                    let cancel = "SELECT pg_cancel_backend($1)";
+                    given_up = self.connections.read(cancel, &[&pid]).await.is_ok();
                 }
                 waiting.await
             }
         };
-        answer.map_err(|error| match fault(&error) {
+        if let Err(error) = &answer
+            && given_up
+            && error.code() == Some(&SqlState::QUERY_CANCELED)
+        {
+            return Ok(None);
+        }
+        let memory = &self.connections.memory;
+        if let Ok(rows) = &answer
+            && !memory.acknowledge(client.server, sent, rows)
+        {
+            let meanwhile = "the database was failed over meanwhile";
+            return Err(StoreError::OutcomeUnknown(meanwhile.into()));
+        }
+        answer.map(Some).map_err(|error| match fault(&error) {
             Fault::Lost => StoreError::OutcomeUnknown(error.into()),
             Fault::Contended | Fault::Held | Fault::Partial | Fault::Taken(_) | Fault::Refused => {
                 refused(error)
             }
         })
-    }
-
-    async fn terminate_blockers(&self, pid: i32, lane: LaneId) -> Result<(), StoreError> {
-        for row in self.connections.read(TERMINATE, &[&pid, &TAKEOVER]).await? {
-            let blocker: i32 = column(&row, "pid")?;
-            let done: bool = column(&row, "done")?;
-            tracing::error!(
-                lane = lane.0,
-                blocker,
-                done,
-                "terminated a backend that blocked a takeover"
-            );
-        }
-        Ok(())
     }
 }
 
@@ -271,10 +281,14 @@ fn only(rows: &[Row]) -> Result<&Row, StoreError> {
 fn acquired(row: &Row, holder: &Holder, again: bool) -> Result<Acquired, StoreError> {
     let token: Option<i64> = column(row, "token")?;
     if let Some(token) = token {
-        let kept: bool = column(row, "kept")?;
+        let taken: &str = column(row, "taken")?;
+        let taken = match Taken::from_word(taken).ok_or_else(|| corrupt("taken"))? {
+            Taken::Kept if again => Taken::Retaken,
+            taken @ (Taken::Kept | Taken::Inserted | Taken::Stolen | Taken::Retaken) => taken,
+        };
         return Ok(Acquired::Leading(Lead {
             token: Token::from_column(token)?,
-            changed: !kept || again,
+            taken,
             next_nonce: Nonce::from_column(column(row, "next_nonce")?)?,
             paused: pause_reason(column(row, "paused")?, column(row, "held")?)?,
         }));

@@ -47,7 +47,7 @@ pub(crate) fn moves(sql: String) -> String {
 /// The statement that stores new transactions.
 pub(crate) fn create(sql: String) -> String {
     if Mutant::CountsAfterCommit.is_on() {
-        let needed = "\n            = (SELECT count(*) FROM unnest($23::integer[]";
+        let needed = "\n            = (SELECT count(*) FROM unnest($26::integer[]";
         return sql.replace(needed, &needed.replace("= (", ">= 0 * ("));
     }
     if Mutant::NoToken.is_on() {

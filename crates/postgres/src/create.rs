@@ -252,8 +252,9 @@ impl PostgresStore {
                 ));
             }
             let queue_first = !layout.plan.nonces.is_empty();
+            let until = work.until(&layout);
             let why = state.map_or(LaneRefusal::UnknownLane, |state| {
-                state.refusal(token, queue_first)
+                state.refusal(token, queue_first, until)
             });
             work.outcome = Some(Outcome::Refused(why));
         }
@@ -269,6 +270,7 @@ impl PostgresStore {
     ) -> Result<bool, StoreError> {
         let there = self.find_map(ids).await?;
         let mut any = false;
+        let mut stored = Vec::new();
         for (lane, layout) in sent {
             let work = &works[*lane];
             let ours = |(place, nonce): &(usize, Nonce)| {
@@ -285,8 +287,10 @@ impl PostgresStore {
                     more_free: true,
                 };
                 works[*lane].outcome = Some(Outcome::Written(written));
+                stored.push(works[*lane].lane().0);
             }
         }
+        self.see_events(&stored).await?;
         Ok(any)
     }
 

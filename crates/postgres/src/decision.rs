@@ -1,6 +1,7 @@
 //! Decisions: what a policy has said takes the place of the question that was claimed for it.
 
 use fencepost_app::ports::{Action, Decided, Decision, Held, Holder, StoreError};
+use fencepost_domain::decision::{After, Severity};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -16,8 +17,8 @@ const DECIDE: &str = include_str!("../sql/decide.sql");
 const STANDS: &str = "
 SELECT FROM remedy
  WHERE remedy_id = $1 AND lane_id = $2
-   AND (action, max_fee, max_priority_fee, asked_by, reason, details)
-       IS NOT DISTINCT FROM ($3, $4::text::numeric, $5::text::numeric, $6, $7, $8)";
+   AND (action, max_fee, max_priority_fee, asked_by, reason, details, raw, severity, then_state)
+       IS NOT DISTINCT FROM ($3, $4::text::numeric, $5::text::numeric, $6, $7, $8, $9, $10, $11)";
 
 impl PostgresStore {
     pub(crate) async fn decide(
@@ -33,13 +34,19 @@ impl PostgresStore {
         let tip = decided.fees.and_then(|fees| fees.max_priority_fee);
         let tip = tip.map(|tip| tip.to_string());
         let (remedy, audit) = (decided.remedy.0, &decided.audit);
-        let said: [&(dyn ToSql + Sync); 6] = [
+        let raw = decided.raw.as_ref().map(|raw| raw.as_ref());
+        let severity = decided.severity.map(Severity::word);
+        let after = decided.after.map(After::word);
+        let said: [&(dyn ToSql + Sync); 9] = [
             &action,
             &max_fee,
             &tip,
             &audit.by,
             &audit.reason,
             &audit.details,
+            &raw,
+            &severity,
+            &after,
         ];
         let mut params: Vec<&(dyn ToSql + Sync)> =
             vec![&held.lane.0, &node, &incarnation, &token, &lease, &remedy];

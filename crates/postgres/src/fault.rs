@@ -1,9 +1,12 @@
 //! What a Postgres error means for a write: did not happen, may have happened, or is an answer.
 
-use deadpool_postgres::{HookError, PoolError, TimeoutType};
+use deadpool::managed::TimeoutType;
 use fencepost_app::ports::StoreError;
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
+
+use crate::pool::PoolError;
+use crate::pooler::TRANSACTION_MODE;
 
 /// How a failed statement is to be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,6 +101,16 @@ fn is_transport(error: &Error) -> bool {
     false
 }
 
+/// A statement that this session prepared is not there, or one that it never prepared is: the session is
+/// not ours alone.
+pub(crate) fn loses_statements(code: &SqlState) -> bool {
+    let foreign = [
+        SqlState::INVALID_SQL_STATEMENT_NAME,
+        SqlState::DUPLICATE_PSTATEMENT,
+    ];
+    foreign.contains(code)
+}
+
 /// A statement that did not happen, as the port tells it.
 pub(crate) fn refused(error: Error) -> StoreError {
     let Some(db) = error.as_db_error() else {
@@ -114,6 +127,7 @@ pub(crate) fn refused(error: Error) -> StoreError {
             "its schema is not the one this program needs ({}): run `fencepost migrate`",
             db.message()
         )),
+        _ if loses_statements(db.code()) => StoreError::Unfit(TRANSACTION_MODE.to_owned()),
         _ if code.starts_with("23") => StoreError::Constraint(error.into()),
         _ if code.starts_with("22") => StoreError::Invalid(db.message().to_owned()),
         _ => StoreError::Unavailable(error.into()),
@@ -139,13 +153,12 @@ pub(crate) fn after_write(error: StoreError) -> StoreError {
 /// A connection could not be had: nothing was sent.
 pub(crate) fn unreached(error: PoolError) -> StoreError {
     match error {
-        PoolError::PostCreateHook(HookError::Message(why)) => StoreError::Unfit(why.into_owned()),
+        PoolError::Backend(why) => why.into(),
         // All connections are in use, which is no fault of the server's.
         PoolError::Timeout(TimeoutType::Wait) => StoreError::Busy(error.into()),
         PoolError::Timeout(TimeoutType::Create | TimeoutType::Recycle)
-        | PoolError::Backend(_)
         | PoolError::Closed
         | PoolError::NoRuntimeSpecified
-        | PoolError::PostCreateHook(HookError::Backend(_)) => StoreError::Unavailable(error.into()),
+        | PoolError::PostCreateHook(_) => StoreError::Unavailable(error.into()),
     }
 }

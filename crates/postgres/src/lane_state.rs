@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use fencepost_app::ports::{Holder, LaneRefusal, PauseReason, StoreError};
 use fencepost_domain::ids::{LaneId, Nonce, Token};
 use fencepost_domain::nonce::Plan;
+use jiff::Timestamp;
 
 use crate::operate::pause_reason;
 use crate::row::column;
@@ -18,6 +19,8 @@ pub(crate) struct LaneState {
     token: Token,
     pub(crate) paused: Option<PauseReason>,
     waiting: bool,
+    /// When it was read.
+    now: Timestamp,
     pub(crate) next_nonce: Nonce,
     pub(crate) more_free: bool,
 }
@@ -32,19 +35,25 @@ impl LaneState {
         self.token > token
     }
 
-    /// Why no nonce was given under this token.
-    pub(crate) fn refusal(&self, token: Token, queue_first: bool) -> LaneRefusal {
+    /// Why no nonce was given under this token, for rows that were to get one until then.
+    pub(crate) fn refusal(
+        &self,
+        token: Token,
+        queue_first: bool,
+        until: Option<Timestamp>,
+    ) -> LaneRefusal {
         match self.paused {
             _ if !self.is_led(token) => LaneRefusal::Fenced,
             Some(reason) => LaneRefusal::Paused(reason),
             None if queue_first && self.waiting => LaneRefusal::QueueFirst,
+            None if until.is_some_and(|until| until < self.now) => LaneRefusal::Late(self.now),
             None => LaneRefusal::CursorMoved(self.next_nonce),
         }
     }
 }
 
 const STATES: &str = "
-SELECT l.lane_id, l.fencing_token, l.paused, l.held, l.next_nonce,
+SELECT l.lane_id, l.fencing_token, l.paused, l.held, l.next_nonce, clock_timestamp() AS now,
        coalesce(l.owner_node = $2 AND l.owner_incarnation = $3, false)
        AND l.expires_at > clock_timestamp() AS owned,
        EXISTS (SELECT FROM lane_queue q WHERE q.lane_id = l.lane_id) AS waiting,
@@ -73,6 +82,7 @@ impl PostgresStore {
                 token: Token::from_column(column(row, "fencing_token")?)?,
                 paused: pause_reason(column(row, "paused")?, column(row, "held")?)?,
                 waiting: column(row, "waiting")?,
+                now: column(row, "now")?,
                 next_nonce: Nonce::from_column(column(row, "next_nonce")?)?,
                 more_free: column(row, "more_free")?,
             };

@@ -46,6 +46,7 @@ WITH given AS (
     RETURNING l.lane_id
 )
 SELECT g.lane_id, kept.lane_id IS NOT NULL AS kept,
+       kept.lane_id AS ack_lane, CASE WHEN kept.lane_id IS NOT NULL THEN g.token END AS ack_token,
        coalesce(l.owner_node = $3 AND l.owner_incarnation = $4 AND l.fencing_token = g.token
                 AND l.expires_at > clock_timestamp(), false) AS ours
   FROM given g
@@ -170,6 +171,8 @@ impl PostgresStore {
             return Ok(vec![]);
         }
         let (lanes, tokens) = columns(held);
+        // Before it is sent: from then on others may take them.
+        self.connections.memory.gives_up(&lanes);
         let me = holder.node.as_str();
         let incarnation = holder.incarnation.column();
         let rows = self

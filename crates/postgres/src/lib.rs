@@ -5,7 +5,20 @@
 //! happens when its reply is lost, `connect` which servers are trusted at all.
 
 mod broken;
+mod target;
+mod password;
+mod tls;
+mod session;
+mod reach;
+mod pool;
 mod connect;
+mod pooler;
+mod rights;
+mod schema;
+mod witness;
+mod failover;
+mod identity;
+mod judge;
 mod migrate;
 mod fault;
 mod statement;
@@ -14,7 +27,9 @@ mod column;
 mod node;
 mod lease;
 mod bid;
+mod blockers;
 mod operate;
+mod import;
 mod parts;
 mod lane_state;
 mod known;
@@ -31,48 +46,72 @@ mod retire;
 mod read;
 mod view;
 
+use std::sync::Mutex as StdMutex;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use fencepost_app::ports::{
     Acquired, Act, Acts, AskedRemedy, Audit, Backlog, Beat, Bid, Claimed, ClaimedRemedies,
-    CursorMove, CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Key, LaneBatch,
-    LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx, Orphan,
-    PageQuery, PauseChange, Paused, Pulse, Record, RemedyId, Renewed, Retire, Retired, Settle,
-    Settled, Store, StoreError, StoredAttempt, StoredEvent, Terms, check,
+    CursorMove, CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Import, Imported,
+    Key, LaneBatch, LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx,
+    Orphan, PageQuery, PauseChange, Paused, PausedLanes, Pulse, Reach, Record, RemedyId, Renewed,
+    Retire, Retired, Settle, Settled, Store, StoreError, StoredAttempt, StoredEvent, Terms,
+    Vouched, check,
 };
-use fencepost_domain::ids::{
-    ChainId, FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, TxId,
-};
+use fencepost_domain::ids::{FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, TxId};
 use fencepost_domain::state::Wait;
+use jiff::Timestamp;
+use tokio::sync::Mutex;
 
 pub use connect::Settings;
+pub use failover::Failover;
+pub use password::Password;
+pub use schema::check_schema;
+pub use target::Target;
+pub use tls::{SslMode, Tls};
 
 /// The store on PostgreSQL. Cheap to share; any number of nodes use one database.
 pub struct PostgresStore {
     settings: Settings,
     connections: connect::Connections,
+    /// The newest failover, while lanes wait for what we say about them.
+    judging: Mutex<Option<judge::Judgement>>,
+    /// Where this node is reached, once it has joined.
+    joined: StdMutex<Option<String>>,
     /// How many batches from now on look for known requests before they insert.
     wary: AtomicU32,
+    blocked: blockers::BlockedLanes,
 }
 
 impl PostgresStore {
     /// Connects, brings the schema up to date, and checks that the server can keep promises.
     pub async fn open(settings: Settings) -> Result<Self, StoreError> {
-        migrate::migrate(&settings).await?;
-        Self::attach(settings).await
+        let connections = connect::Connections::new(&settings)?;
+        pooler::refuse_transaction_mode(&settings, &connections).await?;
+        migrate::migrate(&settings, &connections).await?;
+        Self::on(settings, connections).await
     }
 
     /// Connects to a database that was migrated before.
     pub async fn attach(settings: Settings) -> Result<Self, StoreError> {
         let connections = connect::Connections::new(&settings)?;
+        pooler::refuse_transaction_mode(&settings, &connections).await?;
+        Self::on(settings, connections).await
+    }
+
+    async fn on(settings: Settings, connections: connect::Connections) -> Result<Self, StoreError> {
         let store = Self {
             settings,
             connections,
+            judging: Mutex::default(),
+            joined: StdMutex::default(),
             wary: AtomicU32::new(0),
+            blocked: blockers::BlockedLanes::default(),
         };
+        store.refuse_missing_rights().await?;
         store.ping().await?;
+        store.report_missing_rights().await?;
         Ok(store)
     }
 
@@ -123,12 +162,21 @@ impl Store for PostgresStore {
         self.pulse().await
     }
 
+    async fn now(&self) -> Result<Timestamp, StoreError> {
+        let rows = self
+            .connections
+            .read("SELECT clock_timestamp() AS now", &[]);
+        let rows = rows.await?;
+        let row = rows.first().ok_or_else(|| row::corrupt("now"))?;
+        row::column(row, "now")
+    }
+
     async fn join(&self, node: &NodeId, url: &str) -> Result<Incarnation, StoreError> {
         check::url(url)?;
         self.join_node(node, url).await
     }
 
-    async fn beat(&self, holder: &Holder, chains: &[ChainId]) -> Result<Beat, StoreError> {
+    async fn beat(&self, holder: &Holder, chains: &[Reach]) -> Result<Beat, StoreError> {
         check::chains(chains)?;
         self.beat_node(holder, chains).await
     }
@@ -195,6 +243,10 @@ impl Store for PostgresStore {
         self.backlog_by_chain(after, limit).await
     }
 
+    async fn paused_lanes(&self) -> Result<Vec<PausedLanes>, StoreError> {
+        self.paused_by_chain().await
+    }
+
     async fn pause(
         &self,
         lane: LaneId,
@@ -203,6 +255,10 @@ impl Store for PostgresStore {
     ) -> Result<Paused, StoreError> {
         check::pause(change, audit)?;
         self.change_pause(lane, change, audit).await
+    }
+
+    async fn vouch(&self, holder: &Holder) -> Result<Vouched, StoreError> {
+        self.vouch_lanes(holder).await
     }
 
     async fn move_cursor(
@@ -225,8 +281,18 @@ impl Store for PostgresStore {
                 let to = (Nonce::ZERO, *below);
                 self.raise_cursor(holder, *held, to, audit).await
             }
-            CursorMove::Lower { to } => self.lower_cursor(lane, *to, audit).await,
+            CursorMove::Set { to } => self.set_cursor(lane, *to, audit).await,
         }
+    }
+
+    async fn import(
+        &self,
+        lane: LaneId,
+        import: &Import,
+        audit: &Audit,
+    ) -> Result<Imported, StoreError> {
+        check::import(import, audit)?;
+        self.import_open(lane, import, audit).await
     }
 
     async fn gaps(
@@ -354,6 +420,11 @@ impl Store for PostgresStore {
         self.acts_before(of, before, limit).await
     }
 
+    async fn record_refusal(&self, audit: &Audit, answer: &str) -> Result<(), StoreError> {
+        check::refusal(audit, answer)?;
+        self.add_refusal(audit, answer).await
+    }
+
     async fn settle(&self, call: &Settle) -> Result<Settled, StoreError> {
         check::settle(call)?;
         self.settle_call(call).await
@@ -396,6 +467,11 @@ impl Store for PostgresStore {
     ) -> Result<Vec<StoredEvent>, StoreError> {
         check::limit(limit)?;
         self.events_after(tx, after, limit).await
+    }
+
+    async fn listing(&self, txs: &[TxId]) -> Result<Vec<StoredEvent>, StoreError> {
+        check::ids(txs)?;
+        self.listing_events(txs).await
     }
 
     async fn attempts(&self, txs: &[TxId]) -> Result<Vec<StoredAttempt>, StoreError> {

@@ -58,7 +58,7 @@ const NO_SEQS: &str = "NULL::bigint[]";
 pub(crate) struct Form {
     /// How it takes the lanes' rows, as `moves.sql` names it.
     taking: &'static str,
-    marks: [(&'static str, &'static str); 7],
+    marks: [(&'static str, &'static str); 8],
     texts: [OnceLock<String>; Parts::CHOICES],
 }
 
@@ -69,32 +69,35 @@ static COMPLETE_ALONE: Form = Form::new("counted", FENCED, FEED, SEQS);
 pub(crate) static SETTLE: Form = Form::new("counted", SETTLED, "", NO_SEQS);
 
 /// Under the fence a row carries the leader's token, and storing bytes counts as a try to send them.
-const FENCED: [(&str, &str); 4] = [
+const FENCED: [(&str, &str); 5] = [
     ("/*fence*/", FENCE),
     ("/*renew*/", RENEW),
     ("/*token*/", "(SELECT tokens FROM led)[i.k]"),
     ("/*tries*/", "i.signs IS TRUE"),
+    ("/*ack*/", "lane.token"),
 ];
-const SETTLED: [(&str, &str); 4] = [
+const SETTLED: [(&str, &str); 5] = [
     ("/*fence*/", NO_FENCE),
     ("/*renew*/", ""),
     ("/*token*/", "m.fencing_token"),
     ("/*tries*/", "false"),
+    // Whoever says it need not lead the lane.
+    ("/*ack*/", "NULL::bigint"),
 ];
 
 impl Form {
     const fn new(
         taking: &'static str,
-        whose: [(&'static str, &'static str); 4],
+        whose: [(&'static str, &'static str); 5],
         feed: &'static str,
         seqs: &'static str,
     ) -> Self {
-        let [fence, renew, token, tries] = whose;
+        let [fence, renew, token, tries, ack] = whose;
         let skip = ("/*skip*/", "SKIP LOCKED");
         let (feed, seqs) = (("/*feed*/", feed), ("/*seqs*/", seqs));
         Self {
             taking,
-            marks: [fence, renew, token, tries, skip, feed, seqs],
+            marks: [fence, renew, token, tries, ack, skip, feed, seqs],
             texts: [const { OnceLock::new() }; Parts::CHOICES],
         }
     }
@@ -302,6 +305,7 @@ impl PostgresStore {
                 } else {
                     vec![]
                 };
+                self.see_events(&[batch.held.lane.0]).await?;
                 answers[index] = Some(LaneMoved::Done(seqs));
             }
         }

@@ -154,6 +154,7 @@ impl PostgresStore {
             .iter()
             .flat_map(|(index, _)| promotions[*index].txs.iter().copied());
         let there = self.find_map(&ids.collect::<Vec<_>>()).await?;
+        let mut stored = Vec::new();
         for (index, plan) in sent {
             let promotion = &promotions[*index];
             let ours = |(tx, nonce): (&TxId, &Nonce)| {
@@ -165,9 +166,10 @@ impl PostgresStore {
                 promotion.txs.iter().zip(&plan.nonces).map(ours).collect();
             if let Some(&at) = at.as_ref().and_then(|at| at.first()) {
                 times.insert(promotion.held.lane.0, (at, true));
+                stored.push(promotion.held.lane.0);
             }
         }
-        Ok(())
+        self.see_events(&stored).await
     }
 }
 
@@ -211,7 +213,7 @@ fn explain_unpromoted(
         }
         answers[index] = Some(LaneCreated::Refused(match state {
             None => LaneRefusal::UnknownLane,
-            Some(state) => state.refusal(held.token, false),
+            Some(state) => state.refusal(held.token, false, None),
         }));
     }
     Ok(())

@@ -13,26 +13,27 @@ use crate::fault::{Fault, Unique, after_write, refused};
 use crate::known::{Fate, Found};
 use crate::row::column;
 use crate::statement::Written;
+use crate::witness::Said;
 use crate::{PostgresStore, rows};
 
 /// Needs no fence: it gives no nonce. What is known already aborts it whole.
 const ENQUEUE: &str = "
 WITH item AS MATERIALIZED (
     SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::text[], $4::bytea[], $5::bytea[],
-                         $6::timestamptz[], $7::text[]) WITH ORDINALITY
-             AS i(lane_id, tx_id, request_id, payload, payload_hash, not_after, meta, ord)
+                         $6::timestamptz[], $7::text[], $9::text[], $10::bytea[]) WITH ORDINALITY
+             AS i(lane_id, tx_id, request_id, payload, payload_hash, not_after, meta, created_by, seal, ord)
 ), stored AS (
-    INSERT INTO managed_tx (tx_id, lane_id, kind, request_id, payload, payload_hash, state, sub_state,
-                            not_after, meta, fencing_token, created_at, updated_at)
-    SELECT tx_id, lane_id, 'managed', request_id, payload, payload_hash, 'QUEUED', $8,
-           not_after, meta, 0, statement_timestamp(), statement_timestamp()
+    INSERT INTO managed_tx (tx_id, lane_id, kind, request_id, payload, payload_hash, seal, state, sub_state,
+                            not_after, meta, created_by, fencing_token, created_at, updated_at)
+    SELECT tx_id, lane_id, 'managed', request_id, payload, payload_hash, seal, 'QUEUED', $8,
+           not_after, meta, created_by, 0, statement_timestamp(), statement_timestamp()
       FROM item
      -- By bytes, as a create sorts its rows.
      ORDER BY lane_id, request_id COLLATE \"C\" NULLS FIRST, tx_id
 ), queued AS (
     INSERT INTO lane_queue (lane_id, tx_id) SELECT lane_id, tx_id FROM item ORDER BY ord
 )
-SELECT statement_timestamp() AS at";
+SELECT statement_timestamp() AS at, lane_id AS ack_lane, tx_id AS ack_tx FROM item";
 
 const ROOM: &str = "
 SELECT l.lane_id,
@@ -231,7 +232,12 @@ impl PostgresStore {
         let meta: Vec<Option<&str>> = picked()
             .map(|(_, tx)| tx.meta.as_ref().map(|meta| meta.as_str()))
             .collect();
-        let params: [&(dyn ToSql + Sync); 8] = [
+        let created_by: Vec<Option<&str>> =
+            picked().map(|(_, tx)| tx.created_by.as_deref()).collect();
+        let seals: Vec<Option<&[u8]>> = picked()
+            .map(|(_, tx)| tx.seal.as_ref().map(|seal| seal.as_slice()))
+            .collect();
+        let params: [&(dyn ToSql + Sync); 10] = [
             &lanes,
             &ids,
             &requests,
@@ -240,6 +246,8 @@ impl PostgresStore {
             &not_after,
             &meta,
             &wait.word(),
+            &created_by,
+            &seals,
         ];
         self.connections.write(ENQUEUE, &params).await
     }
@@ -247,12 +255,15 @@ impl PostgresStore {
     /// After a lost reply: rows with our own ids are what the lost try stored.
     async fn answer_ours(&self, items: &mut Items<'_>, places: &[usize]) -> Result<(), StoreError> {
         let ids: Vec<TxId> = places.iter().map(|place| items.txs[*place].1.tx).collect();
+        let server = self.connections.generation();
         let there = self.find_map(&ids).await?;
         for &place in places {
             let (lane, tx) = &items.txs[place];
             if let Some(record) = there.get(&tx.tx)
                 && tx.matches(*lane, record)
             {
+                let memory = &self.connections.memory;
+                memory.says(server, lane.0, Said::Request(tx.tx.0))?;
                 items.answers[place] = Some(Enqueued::Queued {
                     at: record.created_at,
                 });

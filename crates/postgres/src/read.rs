@@ -5,6 +5,7 @@ use fencepost_app::ports::{
 };
 use fencepost_domain::Bytes;
 use fencepost_domain::attempt::{self, Attempt, Outcome, SignedFees};
+use fencepost_domain::confirmation::Stretch;
 use fencepost_domain::event::{self, Event};
 use fencepost_domain::flat::Name;
 use fencepost_domain::ids::{FeedSeq, Height, LaneId, LaneSeq, NodeId, Nonce, Token, TxId};
@@ -110,12 +111,34 @@ impl PostgresStore {
         after: LaneSeq,
         limit: usize,
     ) -> Result<Vec<StoredEvent>, StoreError> {
-        let sql =
-            "SELECT * FROM tx_event WHERE tx_id = $1 AND lane_seq > $2 ORDER BY lane_seq LIMIT $3";
+        let sql = format!(
+            "SELECT {EVENT} FROM tx_event WHERE tx_id = $1 AND lane_seq > $2 ORDER BY lane_seq LIMIT $3"
+        );
         let found = self
             .connections
-            .read(sql, &[&tx.0, &after.column(), &rows(limit)])
+            .read(&sql, &[&tx.0, &after.column(), &rows(limit)])
             .await?;
+        found.iter().map(stored_event).collect()
+    }
+
+    /// From the last event on that begins a list: those before it say nothing about the list.
+    pub(crate) async fn listing_events(
+        &self,
+        txs: &[TxId],
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        if txs.is_empty() {
+            return Ok(vec![]);
+        }
+        let ids: Vec<Uuid> = txs.iter().map(|tx| tx.0).collect();
+        let sql = format!(
+            "SELECT e.* FROM unnest($1::uuid[]) AS i(id) CROSS JOIN LATERAL (
+                   SELECT {EVENT} FROM tx_event
+                    WHERE tx_id = i.id AND (kind IN ('receipt', 'confirmations') OR new_fork)
+                      AND lane_seq >= coalesce((SELECT max(b.lane_seq) FROM tx_event b
+                           WHERE b.tx_id = i.id AND (b.kind = 'receipt' OR b.new_fork)), 0)) e
+             ORDER BY e.tx_id, e.lane_seq"
+        );
+        let found = self.connections.read(&sql, &[&ids]).await?;
         found.iter().map(stored_event).collect()
     }
 
@@ -144,9 +167,9 @@ impl PostgresStore {
         limit: usize,
     ) -> Result<Feed, StoreError> {
         let sql = "
-            SELECT h.last_seq, h.epoch, r.deleted_seq, c.seq, c.tx_id, m.kind, l.chain_id, l.signer, m.request_id,
+            SELECT h.last_seq, h.epoch, s.feed_waits, r.deleted_seq, c.seq, c.tx_id, m.kind, l.chain_id, l.signer, m.request_id,
                    c.nonce, c.state, c.sub_state, c.tx_hash, c.block_number, c.at, c.corrects
-              FROM feed_head h CROSS JOIN retention r
+              FROM feed_head h CROSS JOIN retention r CROSS JOIN store_identity s
               LEFT JOIN LATERAL (
                    SELECT * FROM tx_completion WHERE seq > $1 AND $1 >= r.deleted_seq
                     ORDER BY seq LIMIT $2) c ON true
@@ -155,12 +178,17 @@ impl PostgresStore {
               LEFT JOIN LATERAL (
                    SELECT chain_id, signer FROM signer_lease t WHERE t.lane_id = c.lane_id LIMIT 1) l ON true
              ORDER BY c.seq";
-        let found = self
-            .connections
-            .read(sql, &[&after.column(), &rows(limit)])
-            .await?;
+        let params: crate::statement::Params<'_> = &[&after.column(), &rows(limit)];
+        let (found, server) = self.connections.read_from(sql, params).await?;
         let first = found.first().ok_or_else(|| corrupt("feed_head"))?;
+        let memory = &self.connections.memory;
+        if column(first, "feed_waits")? {
+            memory.set_feed_waits(true);
+            let why = "the database was failed over: nodes still compare what readers were told";
+            return Err(StoreError::Unavailable(why.into()));
+        }
         let head = FeedSeq::from_column(column(first, "last_seq")?)?;
+        memory.feeds(server, head.column())?;
         let floor = FeedSeq::from_column(column(first, "deleted_seq")?)?;
         let epoch: i64 = column(first, "epoch")?;
         let mut completions = Vec::with_capacity(found.len());
@@ -179,6 +207,11 @@ impl PostgresStore {
     }
 }
 
+/// By name: a statement that names all columns with a star fails on each connection that knew it before a
+/// migration adds one.
+const EVENT: &str = "lane_seq, tx_id, kind, from_state, from_sub, to_state, to_sub, tx_hash, block_number, \
+    block_hash, new_fork, note, node, fencing_token, at, confirmations";
+
 fn stored_event(row: &Row) -> Result<StoredEvent, StoreError> {
     let number: Option<i64> = column(row, "block_number")?;
     let block = match (number, hash(row, "block_hash")?) {
@@ -192,6 +225,7 @@ fn stored_event(row: &Row) -> Result<StoredEvent, StoreError> {
     let from: Option<String> = column(row, "from_state")?;
     let from_sub: Option<String> = column(row, "from_sub")?;
     let node: Option<String> = column(row, "node")?;
+    let confirmations: Option<&[u8]> = column(row, "confirmations")?;
     Ok(StoredEvent {
         seq: LaneSeq::from_column(column(row, "lane_seq")?)?,
         tx: TxId(column(row, "tx_id")?),
@@ -200,6 +234,9 @@ fn stored_event(row: &Row) -> Result<StoredEvent, StoreError> {
             hash: hash(row, "tx_hash")?,
             block,
             new_fork: column(row, "new_fork")?,
+            confirmations: confirmations
+                .map(|column| Stretch::from_column(column, block))
+                .transpose()?,
             note: column(row, "note")?,
         },
         from: from.map(|from| (from, from_sub)),

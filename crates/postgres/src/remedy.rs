@@ -4,7 +4,9 @@ use fencepost_app::ports::{
     Action, AskedRemedy, Audit, ClaimedRemedies, ClaimedRemedy, Held, Holder, NewRemedy, RemedyId,
     StoreError,
 };
-use fencepost_domain::ids::LaneId;
+use fencepost_domain::Bytes;
+use fencepost_domain::decision::{After, Severity};
+use fencepost_domain::ids::{LaneId, NodeId};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -13,6 +15,7 @@ use crate::lease::columns;
 use crate::read::signed_fees;
 use crate::row::{RECORD, column, corrupt, record, small};
 use crate::statement::Written;
+use crate::witness::Said;
 use crate::{PostgresStore, rows};
 
 /// The action of a round in which nothing is to be done. It is never claimed, so no action has it.
@@ -28,14 +31,14 @@ SELECT m.lane_id, m.state IN /*final*/ AS final,
 
 /// One running remedy for each transaction, and one for each round: unique indexes say so.
 const ASK: &str = "
-INSERT INTO remedy (lane_id, tx_id, round, action, max_fee, max_priority_fee, asked_by, reason, details, state)
-SELECT m.lane_id, m.tx_id, $2, $3, $4::text::numeric, $5::text::numeric, $6, $7, $8, 'ASKED'
+INSERT INTO remedy (lane_id, tx_id, round, action, max_fee, max_priority_fee, asked_by, reason, details, state, node)
+SELECT m.lane_id, m.tx_id, $2, $3, $4::text::numeric, $5::text::numeric, $6, $7, $8, 'ASKED', $9
   FROM managed_tx m WHERE m.tx_id = $1 AND m.state NOT IN /*final*/
-RETURNING remedy_id";
+RETURNING remedy_id, lane_id AS ack_lane, remedy_id AS ack_remedy, tx_id AS ack_tx";
 
 /// The remedy of this round, if it is just what we asked for.
 const OURS: &str = "
-SELECT remedy_id FROM remedy
+SELECT remedy_id, lane_id FROM remedy
  WHERE tx_id = $1 AND round = $2
    AND (action, max_fee, max_priority_fee, asked_by, reason, details)
        IS NOT DISTINCT FROM ($3, $4::text::numeric, $5::text::numeric, $6, $7, $8)";
@@ -50,7 +53,7 @@ WITH lane AS MATERIALIZED (
      ORDER BY l.lane_id
        FOR NO KEY UPDATE OF l
 ), open AS MATERIALIZED (
-    SELECT r.remedy_id, lane.fencing_token, m.state IN /*final*/ AS final
+    SELECT r.remedy_id, lane.fencing_token, m.state IN /*final*/ AS final, r.state = 'ASKED' AS first
       FROM lane
       JOIN remedy r ON r.lane_id = lane.lane_id AND r.closed_at IS NULL
       JOIN managed_tx m ON m.tx_id = r.tx_id
@@ -68,7 +71,7 @@ WITH lane AS MATERIALIZED (
        -- After a wait for its lane `open` is the past: it may be closed or claimed since then.
        AND r.closed_at IS NULL
        AND (r.state = 'ASKED' OR r.claimed_token < open.fencing_token)
-    RETURNING r.*, open.final
+    RETURNING r.*, open.final, open.first
 ), renewed AS (
     UPDATE signer_lease l
        SET expires_at = clock_timestamp() + $5::bigint * interval '1 microsecond',
@@ -76,7 +79,8 @@ WITH lane AS MATERIALIZED (
       FROM lane WHERE l.lane_id = lane.lane_id
 )
 SELECT l.lane_id AS led, r.remedy_id, r.round, r.action, r.max_fee::text AS max_fee,
-       r.max_priority_fee::text AS max_priority_fee, r.asked_by, r.reason, r.details, /*record*/
+       r.max_priority_fee::text AS max_priority_fee, r.asked_by, r.reason, r.details, r.raw AS decided_raw, r.severity,
+       r.then_state, r.first, /*record*/
   FROM lane l
   LEFT JOIN claimed r ON r.lane_id = l.lane_id AND NOT r.final
   LEFT JOIN managed_tx m ON m.tx_id = r.tx_id
@@ -99,7 +103,8 @@ impl PostgresStore {
         let audit = &remedy.audit;
         let standing = STANDING.replace("/*final*/", FINAL);
         let ask = ASK.replace("/*final*/", FINAL);
-        let params: [&(dyn ToSql + Sync); 8] = [
+        let node = audit.node.as_ref().map(NodeId::as_str);
+        let params: [&(dyn ToSql + Sync); 9] = [
             &remedy.tx.0,
             &round,
             &remedy.action.word(),
@@ -108,6 +113,7 @@ impl PostgresStore {
             &audit.by,
             &audit.reason,
             &audit.details,
+            &node,
         ];
         for _ in 0..ROUNDS {
             let rows = self.connections.read(&standing, &[&remedy.tx.0]).await?;
@@ -130,9 +136,15 @@ impl PostgresStore {
                     again: true,
                     ..
                 } => {
-                    let found = self.connections.read(OURS, &params).await;
-                    if let Some(row) = found.map_err(after_write)?.first() {
-                        return Ok(AskedRemedy::Asked(RemedyId(column(row, "remedy_id")?)));
+                    let found = self.connections.read_from(OURS, &params[..8]).await;
+                    let (found, server) = found.map_err(after_write)?;
+                    if let Some(row) = found.first() {
+                        let id: i64 = column(row, "remedy_id")?;
+                        let said = Said::Remedy(id, remedy.tx.0);
+                        let memory = &self.connections.memory;
+                        let said = memory.says(server, column(row, "lane_id")?, said);
+                        said.map_err(after_write)?;
+                        return Ok(AskedRemedy::Asked(RemedyId(id)));
                     }
                 }
                 Written::Refused {
@@ -218,16 +230,35 @@ fn standing_answer(row: &Row, round: i32) -> Result<Option<AskedRemedy>, StoreEr
     })
 }
 
+/// How urgent a policy has called a remedy.
+pub(crate) fn severity(row: &Row) -> Result<Option<Severity>, StoreError> {
+    let word: Option<&str> = column(row, "severity")?;
+    let severity = word.map(Severity::from_word).transpose();
+    severity.map_err(|_| corrupt("severity"))
+}
+
+/// Where a policy wants the transaction to stand after a remedy.
+pub(crate) fn after(row: &Row) -> Result<Option<After>, StoreError> {
+    let word: Option<&str> = column(row, "then_state")?;
+    let after = word.map(After::from_word).transpose();
+    after.map_err(|_| corrupt("then_state"))
+}
+
 fn claimed_remedy(row: &Row) -> Result<ClaimedRemedy, StoreError> {
     Ok(ClaimedRemedy {
         id: RemedyId(column(row, "remedy_id")?),
         round: small(row, "round")?,
         action: Action::from_word(column(row, "action")?).ok_or_else(|| corrupt("action"))?,
         fees: signed_fees(row)?,
+        raw: column::<Option<Vec<u8>>>(row, "decided_raw")?.map(Bytes::from),
+        severity: severity(row)?,
+        after: after(row)?,
+        is_first_claim: column(row, "first")?,
         audit: Audit {
             by: column(row, "asked_by")?,
             reason: column(row, "reason")?,
             details: column(row, "details")?,
+            node: None,
         },
         record: record(row)?,
     })

@@ -29,11 +29,11 @@ WITH old AS MATERIALIZED (
        SET reserve_expires_at = greatest(old.until, clock_timestamp() + $4::bigint * interval '1 microsecond'),
            version = m.version + 1, updated_at = clock_timestamp()
       FROM old WHERE m.tx_id = old.tx_id
-    RETURNING m.tx_id, m.reserve_expires_at - old.until AS more
+    RETURNING m.tx_id, m.lane_id, m.reserve_expires_at, m.reserve_expires_at - old.until AS more
 ), due AS (
     UPDATE due_work d SET due_at = d.due_at + new.more FROM new WHERE d.tx_id = new.tx_id
 )
-SELECT tx_id FROM new";
+SELECT tx_id, lane_id AS ack_lane, tx_id AS ack_tx, reserve_expires_at AS ack_until FROM new";
 
 /// Rounds of reading and writing; more means that the leader moves it at this very moment.
 const ROUNDS: usize = 5;
@@ -52,7 +52,12 @@ impl PostgresStore {
         let mut lost = false;
         for _ in 0..ROUNDS {
             match self.settle_round(call).await {
-                Ok(Round::Over(settled)) => return Ok(settled),
+                Ok(Round::Over(settled)) => {
+                    if lost {
+                        self.see_call(call).await.map_err(after_write)?;
+                    }
+                    return Ok(settled);
+                }
                 Ok(Round::Again { lost: one }) => lost |= one,
                 Err(error) if lost => return Err(after_write(error)),
                 Err(error) => return Err(error),
@@ -60,6 +65,14 @@ impl PostgresStore {
         }
         let busy = StoreError::Busy("the reservation keeps moving".into());
         Err(if lost { after_write(busy) } else { busy })
+    }
+
+    /// A lost try may have done what the answer says, and nothing else remembers it.
+    async fn see_call(&self, call: &Settle) -> Result<(), StoreError> {
+        let Some(record) = self.find_by(&Key::Id(call.reservation)).await? else {
+            return Ok(());
+        };
+        self.see_events(&[record.lane_id.0]).await
     }
 
     async fn settle_round(&self, call: &Settle) -> Result<Round, StoreError> {
@@ -71,13 +84,18 @@ impl PostgresStore {
             return Ok(Round::Over(Settled::LockLost { recorded: false }));
         }
         match call.act {
-            SettleAct::Submitted(hash) => self.submitted(record, hash).await,
+            SettleAct::Submitted { hash, due_in } => self.submitted(record, hash, due_in).await,
             SettleAct::Recycle => self.recycled(record).await,
             SettleAct::Extend(by) => self.extended(call, record, by).await,
         }
     }
 
-    async fn submitted(&self, record: Record, hash: B256) -> Result<Round, StoreError> {
+    async fn submitted(
+        &self,
+        record: Record,
+        hash: B256,
+        due_in: Duration,
+    ) -> Result<Round, StoreError> {
         let external = Attempt {
             kind: attempt::Kind::External,
             hash,
@@ -86,9 +104,7 @@ impl PostgresStore {
         };
         match record.state.clone().apply(Input::Submit(hash)) {
             Ok(moved) => {
-                let step = Move::of(&record, moved)
-                    .attempt(external)
-                    .due_in(Duration::ZERO);
+                let step = Move::of(&record, moved).attempt(external).due_in(due_in);
                 let taken = Settled::Refused(Refusal::OtherHash);
                 self.settle_move(record, step, taken).await
             }

@@ -6,6 +6,7 @@ use fencepost_domain::ids::{
     ChainId, Corrupt, Lane, LaneId, LockToken, RequestId, Token, TxId, Version,
 };
 use fencepost_domain::request::{Meta, Payload};
+use fencepost_domain::seal::Proof;
 use fencepost_domain::state::{Kind, State};
 use fencepost_domain::{Address, B256};
 use tokio_postgres::Row;
@@ -13,11 +14,11 @@ use tokio_postgres::types::FromSql;
 
 /// The columns of a record, of `managed_tx m` and its `signer_lease l`.
 pub(crate) const RECORD: &str = "
-m.tx_id, m.lane_id, l.chain_id, l.signer, m.kind, m.request_id, m.payload,
-CASE WHEN length(m.payload) = 0 THEN m.payload_hash END AS retired, m.state, m.sub_state,
+m.tx_id, m.lane_id, l.chain_id, l.signer, m.kind, m.request_id, m.payload, m.payload_hash, m.seal,
+m.state, m.sub_state,
 m.nonce, m.nonce_given_back, m.tx_hash, m.block_number, m.block_hash, m.mined_hash, m.mined_by,
 m.mined_status, m.foreign_hash, m.attempts, m.submit_attempts, m.last_error, m.first_submit_at,
-m.last_submit_at, m.receipt, m.confirmed_at, m.not_after, m.meta, m.lock_token,
+m.last_submit_at, m.receipt, m.confirmed_at, m.not_after, m.meta, m.created_by, m.lock_token,
 m.reserve_expires_at, m.fencing_token, m.version, m.created_at, m.updated_at";
 
 /// A column, or [`StoreError::Corrupt`] where its type is not what the schema says.
@@ -62,7 +63,9 @@ pub(crate) fn small(row: &Row, name: &'static str) -> Result<u32, StoreError> {
 
 pub(crate) fn record(row: &Row) -> Result<Record, StoreError> {
     let payload: Option<&[u8]> = column(row, "payload")?;
-    let payload = payload.filter(|bytes| !bytes.is_empty());
+    let accepted = hash(row, "payload_hash")?;
+    let retired = accepted.filter(|_| payload.is_some_and(<[u8]>::is_empty));
+    let seal: Option<&[u8]> = column(row, "seal")?;
     let meta: Option<String> = column(row, "meta")?;
     let lock: Option<uuid::Uuid> = column(row, "lock_token")?;
     let expires_at = column(row, "reserve_expires_at")?;
@@ -78,8 +81,13 @@ pub(crate) fn record(row: &Row) -> Result<Record, StoreError> {
         lane: lane(row)?,
         kind,
         request_id: request_id(row)?,
-        payload: payload.map(Payload::from_canonical).transpose()?,
-        retired: hash(row, "retired")?,
+        // What is no payload is told apart before it is signed: a lane must be readable to say so.
+        payload: payload.and_then(|bytes| Payload::from_canonical(bytes).ok()),
+        proof: Proof {
+            hash: accepted,
+            seal: seal.map(seal_of),
+        },
+        retired,
         state,
         attempts: small(row, "attempts")?,
         submit_attempts: small(row, "submit_attempts")?,
@@ -93,6 +101,7 @@ pub(crate) fn record(row: &Row) -> Result<Record, StoreError> {
             .map(Meta::new)
             .transpose()
             .map_err(|_| corrupt("meta"))?,
+        created_by: column::<Option<&str>>(row, "created_by")?.map(Into::into),
         reservation: reservation.map(|(lock, expires_at)| Reservation {
             lock: LockToken(lock),
             expires_at,
@@ -102,6 +111,11 @@ pub(crate) fn record(row: &Row) -> Result<Record, StoreError> {
         created_at: column(row, "created_at")?,
         updated_at: column(row, "updated_at")?,
     })
+}
+
+/// A column of another length is no seal of anything: it fails like a wrong one.
+fn seal_of(bytes: &[u8]) -> B256 {
+    B256::try_from(bytes).unwrap_or_default()
 }
 
 fn flat(row: &Row) -> Result<Flat, StoreError> {

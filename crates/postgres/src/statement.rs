@@ -5,7 +5,6 @@
 use std::error::Error as StdError;
 use std::time::Duration;
 
-use deadpool_postgres::Object;
 use fencepost_app::ports::StoreError;
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::types::ToSql;
@@ -13,6 +12,8 @@ use tokio_postgres::{Error, Row, Statement};
 
 use crate::connect::Connections;
 use crate::fault::{Fault, after_write, fault, refused};
+use crate::pool::Object;
+use crate::witness::Generation;
 
 /// A statement's parameters, in order.
 pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
@@ -123,6 +124,7 @@ impl Connections {
     }
 
     async fn once(&self, sql: &str, params: Params<'_>, deadline: Instant) -> Once {
+        let sent = Instant::now();
         let client = match self.writer().await {
             Ok(client) => client,
             Err(error) => return Once::NotSent(error),
@@ -140,7 +142,14 @@ impl Connections {
             client.query(&statement, params),
         );
         match heard.await {
-            Ok(Ok(rows)) => Once::Rows(rows),
+            Ok(Ok(rows))
+                if self
+                    .memory
+                    .acknowledge(client.server, sent.into_std(), &rows) =>
+            {
+                Once::Rows(rows)
+            }
+            Ok(Ok(_)) => Once::Lost("the database was failed over meanwhile".into()),
             Ok(Err(error)) => match fault(&error) {
                 Fault::Lost => {
                     discard(client);
@@ -161,6 +170,15 @@ impl Connections {
 
     /// Runs a read; one that finds its connection broken is tried again on another.
     pub(crate) async fn read(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, StoreError> {
+        Ok(self.read_from(sql, params).await?.0)
+    }
+
+    /// The same, with the server that has answered.
+    pub(crate) async fn read_from(
+        &self,
+        sql: &str,
+        params: Params<'_>,
+    ) -> Result<(Vec<Row>, Generation), StoreError> {
         let deadline = self.call_deadline();
         let mut broken = 0;
         loop {
@@ -174,7 +192,7 @@ impl Connections {
                         client.query(&statement, params),
                     );
                     match heard.await {
-                        Ok(Ok(rows)) => return Ok(rows),
+                        Ok(Ok(rows)) => return Ok((rows, client.server)),
                         Ok(Err(error)) if fault(&error) == Fault::Lost => error.into(),
                         Ok(Err(error)) => return Err(refused(error)),
                         Err(silence) => silence.into(),

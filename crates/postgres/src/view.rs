@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
-use fencepost_app::ports::{Backlog, LaneView, READ_LIMIT_MAX, Record, StoreError};
+use fencepost_app::ports::{Backlog, LaneView, PausedLanes, READ_LIMIT_MAX, Record, StoreError};
 use fencepost_domain::ids::{ChainId, Lane, LaneId, LaneSeq, Nonce, Token, TxId};
+use fencepost_domain::state::Why;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -39,22 +40,57 @@ SELECT l.lane_id, l.chain_id, l.signer, l.owner_node, l.owner_incarnation, l.own
 /// 18. What else is needed is looked up by its id: joins would be planned without knowing how large tables have become.
 const BACKLOG: &str = "
 WITH open AS MATERIALIZED (
-    SELECT lane_id, count(*) AS n, min(tx_id::text COLLATE \"C\") AS first, max(tx_id::text COLLATE \"C\") AS last
-      FROM ((SELECT tx_id, lane_id FROM due_work WHERE tx_id > $1 ORDER BY tx_id LIMIT $2)
+    SELECT lane_id, stuck, count(*) AS n,
+           min(tx_id::text COLLATE \"C\") AS first, max(tx_id::text COLLATE \"C\") AS last
+      FROM ((SELECT d.tx_id, d.lane_id,
+                    (SELECT m.sub_state FROM managed_tx m WHERE m.tx_id = d.tx_id AND m.state = 'STUCK') AS stuck
+               FROM due_work d WHERE d.tx_id > $1 ORDER BY d.tx_id LIMIT $2)
             UNION ALL
-            (SELECT tx_id, lane_id FROM lane_queue WHERE tx_id > $1 ORDER BY tx_id LIMIT $2)
+            (SELECT tx_id, lane_id, NULL FROM lane_queue WHERE tx_id > $1 ORDER BY tx_id LIMIT $2)
             ORDER BY tx_id LIMIT $2) AS page
-     GROUP BY lane_id
+     GROUP BY lane_id, stuck
 ), chain AS MATERIALIZED (
-    SELECT (SELECT l.chain_id FROM signer_lease l WHERE l.lane_id = o.lane_id) AS chain_id,
+    SELECT (SELECT l.chain_id FROM signer_lease l WHERE l.lane_id = o.lane_id) AS chain_id, stuck,
            sum(n)::bigint AS n, min(first)::uuid AS first, max(last)::uuid AS last
-      FROM open o GROUP BY 1
+      FROM open o GROUP BY 1, 2
 )
-SELECT c.chain_id, c.n, c.last, (SELECT m.created_at FROM managed_tx m WHERE m.tx_id = c.first) AS oldest_at
+SELECT c.chain_id, c.stuck, c.n, c.last,
+       (SELECT m.created_at FROM managed_tx m WHERE m.tx_id = c.first) AS oldest_at
   FROM chain c
- ORDER BY c.chain_id";
+ ORDER BY c.chain_id, c.stuck COLLATE \"C\" NULLS FIRST";
+
+const PAUSED: &str = "
+SELECT chain_id, paused, held, count(*) AS n
+  FROM signer_lease
+ WHERE paused IS NOT NULL OR held
+ GROUP BY chain_id, paused, held
+ ORDER BY chain_id";
 
 impl PostgresStore {
+    pub(crate) async fn paused_by_chain(&self) -> Result<Vec<PausedLanes>, StoreError> {
+        let mut counted: Vec<PausedLanes> = Vec::new();
+        for row in self.connections.read(PAUSED, &[]).await? {
+            let reason = pause_reason(column(&row, "paused")?, column(&row, "held")?)?;
+            let Some(reason) = reason else {
+                continue;
+            };
+            let chain = ChainId::from_column(column(&row, "chain_id")?)?;
+            let n: i64 = column(&row, "n")?;
+            let count = u64::try_from(n).map_err(|_| corrupt("n"))?;
+            // Lanes that are held have one reason, whatever they were paused for before.
+            let is_it = |each: &&mut PausedLanes| each.chain == chain && each.reason == reason;
+            match counted.iter_mut().find(is_it) {
+                Some(known) => known.count += count,
+                None => counted.push(PausedLanes {
+                    chain,
+                    reason,
+                    count,
+                }),
+            }
+        }
+        Ok(counted)
+    }
+
     pub(crate) async fn backlog_by_chain(
         &self,
         after: Option<TxId>,
@@ -65,8 +101,11 @@ impl PostgresStore {
         let found = self.connections.read(BACKLOG, &page).await?;
         let backlog = |row: &Row| {
             let count: i64 = column(row, "n")?;
+            let stuck: Option<String> = column(row, "stuck")?;
+            let stuck = stuck.map(|word| Why::from_word(&word));
             Ok(Backlog {
                 chain: ChainId::from_column(column(row, "chain_id")?)?,
+                stuck: stuck.transpose()?,
                 count: u64::try_from(count).map_err(|_| corrupt("n"))?,
                 oldest_at: column(row, "oldest_at")?,
                 last: TxId(column(row, "last")?),

@@ -17,6 +17,13 @@ mod outages {
     mod half_sent_statement;
     mod frozen_backend;
     mod failover;
+    pub(crate) mod town;
+    mod witness;
+    mod first_statement;
+    mod second_failover;
+    mod unheard_nodes;
+    mod operators_acts;
+    mod lost_join;
     mod unfit_server;
     pub(crate) mod load;
     mod restart;

@@ -172,10 +172,12 @@ impl Desk {
     fn tx(n: u64) -> NewTx {
         NewTx {
             tx: TxId(Uuid::now_v7()),
+            seal: None,
             request_id: RequestId::new(format!("r{n}")).ok(),
             body: Body::Managed(payload(n)),
             not_after: None,
             meta: None,
+            created_by: None,
         }
     }
 
@@ -279,6 +281,9 @@ impl Desk {
             remedy: claimed.pop().context("a question")?.id,
             action: None,
             fees: None,
+            raw: None,
+            severity: None,
+            after: None,
             audit: audit(),
         };
         let answer = store.decide_remedy(holder, held, &decided).await?;

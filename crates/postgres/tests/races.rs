@@ -11,6 +11,7 @@ mod races {
     mod takeover;
     mod fence;
     mod decision;
+    mod audit_order;
     mod clock;
     mod waiting;
     mod feed;

@@ -109,6 +109,7 @@ pub(crate) async fn put(requests: u64) -> Result<()> {
         access: Access::open(),
         cluster: None,
         registry: Arc::new(working.registry),
+        meters: fencepost_http::Meters::default(),
         limits: Limits::default(),
     });
     // As many are made in every run: what a client does is not ours to count.

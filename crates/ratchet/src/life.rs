@@ -44,9 +44,15 @@ const WAVE_EVERY: Duration = Duration::from_millis(50);
 /// How often it is looked whether all have ended, and when that is given up.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_mins(10);
+/// Without a failover of the database this sends it no statement.
+const NO_STATEMENT: &str = "vouch";
 /// Operations that write nothing.
-const READS: [&str; 17] = [
+const READS: [&str; 21] = [
     "ping",
+    "now",
+    "backlog",
+    "paused_lanes",
+    "listing",
     "orphans",
     "unwatched",
     "lane",
@@ -81,6 +87,9 @@ impl Statements {
 #[async_trait]
 impl Watcher for Statements {
     async fn before(&self, op: &'static str) -> Result<(), StoreError> {
+        if op == NO_STATEMENT {
+            return Ok(());
+        }
         self.count(op);
         sleep(STATEMENT).await;
         Ok(())
@@ -253,10 +262,12 @@ fn transfer(n: u64) -> Result<NewTx> {
     let id = Builder::from_unix_timestamp_millis(1_760_000_000_000 + n, &rest);
     Ok(NewTx {
         tx: TxId(id.into_uuid()),
+        seal: None,
         request_id: None,
         body: Body::Managed(payload),
         not_after: None,
         meta: None,
+        created_by: None,
     })
 }
 

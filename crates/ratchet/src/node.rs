@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use fencepost_app::directory::{Directory, NewSeat};
+use fencepost_app::directory::{Directory, NewSeat, Start};
 use fencepost_app::drive::Running;
 use fencepost_app::meters::Meters;
 use fencepost_app::node::{Node, Parts};
@@ -59,6 +59,7 @@ impl Outside {
             lane: *lane,
             max_in_flight: None,
             signs: true,
+            start: Start::default(),
         });
         let seats: Vec<NewSeat> = seats.collect();
         let mut registry = Registry::default();
@@ -85,6 +86,7 @@ impl Outside {
                 ceilings: CEILINGS,
                 bump_percent: 12,
             }],
+            store_memory: Arc::new(fencepost_app::store_memory::StoreMemory::unkept()),
             meters: Meters::register(&mut registry),
         });
         Ok(Working {

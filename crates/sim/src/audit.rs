@@ -2,12 +2,12 @@
 //! it believes is what it reads from the rows, not what callers say.
 
 use fencepost_app::ports::{
-    Acquired, AskedRemedy, Audit, Beat, Bid, Claimed, ClaimedRemedies, CursorMove, CursorMoved,
-    Decided, Decision, Enqueued, Held, Holder, LaneBatch, LaneCreated, LaneMoved, LaneMoves,
-    LanePromotion, NewRemedy, NewTx, PauseChange, PauseReason, Paused, Renewed, Retire, Retired,
-    Settle, Settled, StoreError, Stored,
+    Acquired, AskedRemedy, Audit, Beat, Bid, Body, Claimed, ClaimedRemedies, CursorMove,
+    CursorMoved, Decided, Decision, Enqueued, Held, Holder, Import, Imported, LaneBatch,
+    LaneCreated, LaneMoved, LaneMoves, LanePromotion, NewRemedy, NewTx, PauseChange, PauseReason,
+    Paused, Reach, Renewed, Retire, Retired, Settle, Settled, StoreError, Stored,
 };
-use fencepost_domain::ids::{ChainId, Incarnation, Lane, LaneId, NodeId, TxId};
+use fencepost_domain::ids::{Incarnation, Lane, LaneId, NodeId, TxId};
 use fencepost_domain::state::Wait;
 
 use crate::sometimes::Rare;
@@ -66,7 +66,7 @@ impl<'a> Auditor<'a> {
 
     pub(crate) async fn join(&self, _: &NodeId, _: &str, _: &Incarnation) {}
 
-    pub(crate) async fn beat(&self, _: &Holder, _: &[ChainId], beat: &Beat) {
+    pub(crate) async fn beat(&self, _: &Holder, _: &[Reach], beat: &Beat) {
         let ghost = matches!(beat, Beat::Ghost(_));
         self.murmur(format_args!("beat ghost={ghost}"));
     }
@@ -142,19 +142,33 @@ impl<'a> Auditor<'a> {
                 self.fence(*held, *moved == CursorMoved::Fenced).await;
                 self.world.checker().forget_free(*lane, *below);
             }
-            CursorMove::Lower { .. } => {
-                if let CursorMoved::Now { from, to } = moved
-                    && to < from
-                {
-                    self.world.saw(Rare::CursorLowered);
-                    self.world.checker().lower(*lane, *to);
+            CursorMove::Set { .. } => {
+                if let CursorMoved::Now { from, to } = moved {
+                    if to != from {
+                        self.world.kept(*lane, false);
+                    }
+                    if to < from {
+                        self.world.saw(Rare::CursorLowered);
+                        self.world.checker().lower(*lane, *to);
+                    } else if to > from {
+                        self.world.checker().follow(*lane);
+                    }
                 }
             }
         }
     }
 
+    /// Nobody imports here: another service would be another world.
+    pub(crate) async fn import(&self, lane: &LaneId, _: &Import, _: &Audit, answer: &Imported) {
+        self.note(format_args!("import into lane {}: {answer:?}", lane.0));
+    }
+
     pub(crate) async fn create(&self, _: &Holder, batches: &[LaneBatch], answers: &[LaneCreated]) {
         for (batch, answer) in batches.iter().zip(answers) {
+            let fills = |tx: &NewTx| matches!(tx.body, Body::Placeholder(_));
+            if !batch.txs.iter().any(fills) {
+                self.limited(batch.held, answer);
+            }
             let ids: Vec<TxId> = batch.txs.iter().map(|tx| tx.tx).collect();
             self.created("create", batch.held, &ids, answer).await;
         }
@@ -167,8 +181,16 @@ impl<'a> Auditor<'a> {
         answers: &[LaneCreated],
     ) {
         for (promotion, answer) in promotions.iter().zip(answers) {
+            self.limited(promotion.held, answer);
             self.created("promote", promotion.held, &promotion.txs, answer)
                 .await;
+        }
+    }
+
+    fn limited(&self, held: Held, answer: &LaneCreated) {
+        if let LaneCreated::Done { txs, .. } = answer {
+            let given = txs.iter().filter(|each| matches!(each, Stored::New { .. }));
+            self.world.one_after_the_other(held, given.count());
         }
     }
 
@@ -336,6 +358,12 @@ impl<'a> Auditor<'a> {
             Decision::Fenced => self.fence(*held, true).await,
             Decision::Gone => {}
         }
+    }
+
+    /// No world refuses calls: they are refused before they come to a node's own code.
+    #[expect(clippy::unused_async, reason = "as every other write")]
+    pub(crate) async fn record_refusal(&self, audit: &Audit, answer: &str, (): &()) {
+        self.note(format_args!("refused {}: {answer}", audit.by));
     }
 
     pub(crate) async fn settle(&self, call: &Settle, answer: &Settled) {

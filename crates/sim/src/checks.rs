@@ -4,10 +4,12 @@
 mod chain;
 mod rows;
 mod ends;
+mod lists;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use alloy_primitives::{B256, Bytes};
+use fencepost_app::directory::InFlightUntil;
 use fencepost_app::ports::{Clock, Held, Holder, Lead, Record, Store};
 use fencepost_domain::attempt::Kind;
 use fencepost_domain::ids::{FeedSeq, Lane, LaneId, Nonce, Token, TxId};
@@ -62,9 +64,12 @@ pub(crate) struct Checker {
     /// How many attempts a transaction has.
     counts: BTreeMap<TxId, u32>,
     pub(crate) mirror: Mirror,
+    /// Those that were final at some time.
+    ended_once: BTreeSet<TxId>,
     /// Transactions for which a remedy is open, or was lately.
     remedied: BTreeSet<TxId>,
     feed: u64,
+    lists: lists::Lists,
 }
 
 impl Checker {
@@ -88,8 +93,10 @@ impl Checker {
             attempts: BTreeMap::new(),
             counts: BTreeMap::new(),
             mirror: Mirror::new(profile.chain.finality, lanes),
+            ended_once: BTreeSet::new(),
             remedied: BTreeSet::new(),
             feed: 0,
+            lists: lists::Lists::default(),
         }
     }
 
@@ -227,6 +234,31 @@ impl World {
         }
         if reused {
             self.saw(Rare::FreeReused);
+        }
+    }
+
+    /// `in_flight_until = "final"`: whoever gets a nonce now is one of so many that are not final. Placeholders use up
+    /// nonces that were given before, and what a reorg brings back after its end was let go in good faith.
+    pub(crate) fn one_after_the_other(&self, held: Held, given: usize) {
+        let limit = self.profile.max_in_flight;
+        let Some(limit) = limit.filter(|limit| limit.until == InFlightUntil::Final) else {
+            return;
+        };
+        let checker = self.checker();
+        let open = checker.rows.values().filter(|row| {
+            let is_open = row.state.nonce().is_some() && !row.state.is_final();
+            is_open && row.lane_id == held.lane && !checker.ended_once.contains(&row.tx)
+        });
+        let open: Vec<TxId> = open.map(|row| row.tx).collect();
+        drop(checker);
+        if given > 0 && open.len() + given > limit.max {
+            let (lane, max) = (held.lane.0, limit.max);
+            let facts =
+                format!("lane {lane}: {given} more, of {max}, while {open:?} are not final");
+            self.violate("in_flight_until = final: one after the other", facts);
+        }
+        if given > 0 && limit.max == 1 {
+            self.saw(Rare::OneAfterTheOther);
         }
     }
 

@@ -4,14 +4,21 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use fencepost_app::ports::{Action, Advice, Noop, Plight, Policy};
+use fencepost_app::ports::{Action, Advice, Instead, Noop, Plight, Policy};
 use fencepost_app::recovery::rules::{Rule, Rules};
+use fencepost_domain::Address;
+use fencepost_domain::decision::{After, Severity};
+use fencepost_domain::request::Payload;
+use fencepost_domain::state::Why;
 use tokio::time::sleep;
 
 use crate::gate::Gate;
 use crate::profile::Chooser;
 use crate::rng::Rng;
 use crate::world::World;
+
+/// Where a payload goes that the policy brings: nobody else sends there.
+const ELSEWHERE: Address = Address::repeat_byte(0xe5);
 
 /// The policy of one node.
 pub(crate) fn policy(
@@ -58,8 +65,8 @@ impl Policy for Moody {
         plight.round <= 4
     }
 
-    async fn decide(&self, _: &Plight) -> Advice {
-        let (delay, action) = {
+    async fn decide(&self, plight: &Plight) -> Advice {
+        let (delay, advice) = {
             let mut luck = self.luck.lock().expect("nothing panics while it is held");
             let longest = if luck.chance(100) { 3_000 } else { 30 };
             let action = match luck.below(5) {
@@ -69,14 +76,28 @@ impl Policy for Moody {
                 3 => Some(Action::Cancel),
                 _ => Some(Action::Placeholder),
             };
-            (luck.millis(0, longest), action)
+            let signs = matches!(
+                action,
+                Some(Action::Replace | Action::Cancel | Action::Placeholder)
+            );
+            let other = signs && plight.why != Some(Why::Gap) && luck.chance(300);
+            let after = match luck.below(6) {
+                0 => Some(After::Track),
+                1 => Some(After::Stuck),
+                _ => None,
+            };
+            let advice = Advice {
+                action,
+                instead: other.then(|| Instead::Payload(Payload::nothing(ELSEWHERE))),
+                severity: luck.chance(200).then_some(Severity::Warning),
+                after,
+                ..Advice::noop("the mood of the day")
+            };
+            (luck.millis(0, longest), advice)
         };
         self.gate.pass().await;
         sleep(delay.max(Duration::from_millis(1))).await;
         self.gate.pass().await;
-        Advice {
-            action,
-            ..Advice::noop("the mood of the day")
-        }
+        advice
     }
 }

@@ -196,10 +196,12 @@ impl Client {
         let soon = now.saturating_add(Duration::from_millis(self.luck.between(50, 4_000)));
         NewTx {
             tx: self.world.mint(&mut self.luck),
+            seal: None,
             request_id: wanted.name.clone(),
             body: Body::Managed(wanted.payload.clone()),
             not_after: wanted.not_after.then(|| soon.expect("runs are short")),
             meta: None,
+            created_by: None,
         }
     }
 }

@@ -93,6 +93,8 @@ fn untrue(world: &World, row: &Record, stuck: &Stuck) -> Option<&'static str> {
         Why::NonceTaken => count > stuck.nonce.get(),
         // Nobody lacks funds here, and by now every key works: it is told otherwise as soon as it is tried.
         Why::SignerError | Why::NoFunds => true,
+        // Nothing changes rows here.
+        Why::Tampered => false,
     };
     (!is_true).then_some("the chain says otherwise")
 }

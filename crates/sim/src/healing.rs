@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::checks::PAYEE;
 use crate::endure::{TOO_DEAR_GWEI, endure};
+use crate::restless::restless;
 use crate::rng::Rng;
 use crate::run::name;
 use crate::verdict;
@@ -47,6 +48,9 @@ pub(crate) async fn heal(world: &Arc<World>) {
         return;
     }
     calm_chain(world, 1);
+    if !restless(world).await {
+        return;
+    }
     let mut luck = world.rng("healing");
     if !settle(world, &mut luck).await {
         return;
@@ -107,6 +111,7 @@ pub(crate) fn audit(reason: &str) -> Audit {
         by: "ops".to_owned(),
         reason: reason.to_owned(),
         details: None,
+        node: None,
     }
 }
 
@@ -176,10 +181,12 @@ async fn fill_below(world: &Arc<World>, lane: Lane, below: Nonce, luck: &mut Rng
     for nonce in gaps.into_iter().filter(|nonce| *nonce < below) {
         let tx = NewTx {
             tx: world.mint(luck),
+            seal: None,
             request_id: None,
             body: Body::Placeholder(nonce),
             not_after: None,
             meta: None,
+            created_by: None,
         };
         let Some(member) = world.someone(luck) else {
             return;
@@ -204,10 +211,12 @@ async fn wake(world: &Arc<World>, luck: &mut Rng) {
         for _ in 0..50 {
             let tx = NewTx {
                 tx: world.mint(luck),
+                seal: None,
                 request_id: None,
                 body: Body::Managed(payload.clone()),
                 not_after: None,
                 meta: None,
+                created_by: None,
             };
             let Some(member) = world.someone(luck) else {
                 sleep(LOOK_EVERY).await;

@@ -51,10 +51,12 @@ impl Borrower {
             if let Some(member) = self.world.someone(&mut self.luck) {
                 let tx = NewTx {
                     tx: self.world.mint(&mut self.luck),
+                    seal: None,
                     request_id: Some(name.clone()),
                     body: Body::Reserved(loan),
                     not_after: None,
                     meta: None,
+                    created_by: None,
                 };
                 let verdict = member
                     .ask(lane, vec![tx.clone()], Duration::from_secs(8))
@@ -100,7 +102,10 @@ impl Borrower {
             .world
             .sign_elsewhere(lane, nonce.get(), 700_000 + n)
             .await;
-        let named = SettleAct::Submitted(theirs.hash);
+        let named = SettleAct::Submitted {
+            hash: theirs.hash,
+            due_in: self.world.profile.settings.lending.used_after,
+        };
         // What may be written down must be sent, or the lane waits for it: it asks until it is told.
         let settled = loop {
             if let Some(settled) = self.say(lane, lent, named).await {

@@ -89,6 +89,8 @@ impl World {
                 Verdict::NotLeader(_)
                 | Verdict::Paused(_)
                 | Verdict::Overloaded
+                | Verdict::InFlightLimit
+                | Verdict::ChainUnavailable
                 | Verdict::Exhausted
                 | Verdict::NotOpen
                 | Verdict::Unavailable,

@@ -26,6 +26,7 @@ mod reader;
 mod fate;
 mod miner;
 mod endure;
+mod restless;
 mod healing;
 mod verdict;
 mod run;

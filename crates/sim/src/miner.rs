@@ -36,6 +36,9 @@ impl Miner {
     pub(crate) async fn run(mut self) {
         loop {
             sleep(self.world.profile.block_every).await;
+            if self.world.miner_rests() {
+                continue;
+            }
             if self.world.is_healed() {
                 self.mine();
             } else {

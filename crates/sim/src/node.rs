@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fencepost_app::directory::{Directory, NewSeat};
+use fencepost_app::directory::{Directory, NewSeat, Start};
 use fencepost_app::drive::Running;
 use fencepost_app::lifecycle::accept::{Origin, Verdict};
 use fencepost_app::meters::Meters;
@@ -61,6 +61,7 @@ impl World {
             lane: *lane,
             max_in_flight: self.profile.max_in_flight,
             signs: true,
+            start: Start::default(),
         });
         let seats: Vec<NewSeat> = seats.collect();
         let directory = Directory::open(&*self.store, &seats).await;
@@ -86,6 +87,7 @@ impl World {
             url: url.clone(),
             chains: vec![self.profile.chain.clone()],
             directory: directory.expect("it is asked directly"),
+            store_memory: Arc::new(fencepost_app::store_memory::StoreMemory::unkept()),
             meters: Meters::register(&mut Registry::default()),
         });
         let member = Arc::new(Member {

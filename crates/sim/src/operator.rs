@@ -96,7 +96,7 @@ impl Operator {
         let pause = PauseChange::Pause(PauseReason::Operator);
         if store.pause(id, pause, &audit("wait")).await.is_ok() && lowers {
             let least = self.least(lane).await;
-            let to = CursorMove::Lower { to: least };
+            let to = CursorMove::Set { to: least };
             drop(store.move_cursor(id, &to, &audit("it ran away")).await);
         }
         sleep(self.luck.millis(100, 2_500)).await;
@@ -156,10 +156,12 @@ impl Operator {
         }
         let tx = NewTx {
             tx: self.world.mint(&mut self.luck),
+            seal: None,
             request_id: None,
             body: Body::Placeholder(*self.luck.pick(&gaps)),
             not_after: None,
             meta: None,
+            created_by: None,
         };
         let patience = self.luck.millis(1_000, 5_000);
         let verdict = member

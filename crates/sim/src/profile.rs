@@ -3,11 +3,13 @@
 
 use std::time::Duration;
 
+use fencepost_app::directory::{InFlightLimit, InFlightUntil};
 use fencepost_app::ports::{CountMode, Terms};
 use fencepost_app::settings::{ChainSettings, Lending, NotLeader, OnExpiry, Settings, StuckAfter};
 use fencepost_domain::finality::Rule;
 use fencepost_domain::ids::ChainId;
 use fencepost_domain::request::Ceilings;
+use fencepost_domain::seal::{Secret, Secrets};
 
 use crate::rng::Rng;
 
@@ -24,6 +26,10 @@ pub(crate) const FINALIZED_LAG: u64 = 4;
 
 /// Seeds from here on are worlds with an eighth of the requests: several times as many in the same time.
 pub(crate) const BRIEF_FROM: u64 = 1_000_000;
+
+/// A strict lane ends one request in the time of as many blocks as make one final. More requests than this share of the
+/// usual would not end in the time that a run has.
+const STRICT_SHARE: u64 = 6;
 
 /// How much goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,8 +101,8 @@ pub struct Profile {
     pub settings: Settings,
     /// What they are told of the chain.
     pub chain: ChainSettings,
-    /// How many of a lane may be in no block.
-    pub max_in_flight: Option<usize>,
+    /// How many of a lane may be in flight.
+    pub max_in_flight: Option<InFlightLimit>,
     /// Who decides about stuck transactions.
     pub chooser: Chooser,
     /// How often calls go wrong.
@@ -128,7 +134,7 @@ impl Profile {
             requests / 8
         };
         let settings = settings(rng);
-        Self {
+        let mut profile = Self {
             mood,
             nodes: 1 + rng.place(4),
             lanes,
@@ -143,7 +149,7 @@ impl Profile {
             block_every: rng.millis(200, 900),
             chain: chain(rng),
             settings,
-            max_in_flight: rng.chance(250).then(|| 1 + rng.place(12)),
+            max_in_flight: in_flight(rng),
             chooser: match rng.below(3) {
                 0 => Chooser::Noop,
                 1 => Chooser::Rules,
@@ -152,8 +158,38 @@ impl Profile {
             rates: rates(mood, rng),
             foreigners: mood != Mood::Calm && rng.chance(150),
             dear_end: rng.chance(60),
+        };
+        if profile.is_strict() {
+            profile.requests = profile.requests.div_ceil(STRICT_SHARE);
         }
+        profile
     }
+
+    /// Whether a lane waits for the last one to be final before it gives the next nonce.
+    fn is_strict(&self) -> bool {
+        let limit = self.max_in_flight;
+        limit.is_some_and(|limit| limit.until == InFlightUntil::Final)
+    }
+}
+
+/// Mostly no limit; a third of the limits are strict.
+fn in_flight(rng: &mut Rng) -> Option<InFlightLimit> {
+    let max = rng.chance(250).then(|| 1 + rng.place(12))?;
+    Some(match max {
+        // One after the other, each final before the next.
+        10.. => InFlightLimit {
+            max: 1,
+            until: InFlightUntil::Final,
+        },
+        8 | 9 => InFlightLimit {
+            max: 3,
+            until: InFlightUntil::Final,
+        },
+        max => InFlightLimit {
+            max,
+            until: InFlightUntil::Mined,
+        },
+    })
 }
 
 fn settings(rng: &mut Rng) -> Settings {
@@ -185,8 +221,14 @@ fn settings(rng: &mut Rng) -> Settings {
         resubmit_interval: Some(rng.millis(1_500, 5_000)),
         stale_receipt_timeout: rng.millis(1_500, 5_000),
         receipt_workers: 1 + rng.place(10),
-        publish_confirmations: rng.chance(200),
+        publish_confirmations: rng.chance(700),
         max_walk: *rng.pick(&[4, 1_000, 1_000]),
+        // Every row is sealed: one that no path seals would be STUCK/TAMPERED, which no world allows.
+        seals: Secrets {
+            current: Some(Secret::new(b"a secret of the simulation")),
+            ..Secrets::default()
+        },
+        allow_other_payload: rng.chance(700),
         stuck: StuckAfter {
             age: rng.millis(3_000, 8_000),
             attempts: u32::try_from(rng.between(2, 10)).expect("it is small"),
@@ -195,6 +237,7 @@ fn settings(rng: &mut Rng) -> Settings {
         },
         // The checks know every row from its beginning to the end of the run.
         retention: None,
+        logged_writes_per_second: Settings::default().logged_writes_per_second,
         lending: Lending {
             ttl: Duration::from_secs(6),
             grace: Duration::from_secs(3),
@@ -203,6 +246,7 @@ fn settings(rng: &mut Rng) -> Settings {
             } else {
                 OnExpiry::Recycle
             },
+            used_after: Duration::from_mins(10),
         },
     }
 }

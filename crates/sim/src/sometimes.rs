@@ -45,6 +45,8 @@ sometimes! {
     Takeover = "a lane was taken over from another node",
     /// While its old leader had a batch under way.
     TakeoverInBatch = "a lane was taken over while a batch of it was on its way",
+    /// A nonce in a lane in which only one may not be final.
+    OneAfterTheOther = "a nonce was given after the last one was final, as configured",
     /// A write came too late.
     Fenced = "a write was fenced",
     /// One that would have given nonces.
@@ -85,6 +87,10 @@ sometimes! {
     ReorgOfMined = "a reorg took a transaction out of its block",
     /// Deeper than what counts as final.
     ReorgBelowFinal = "a reorg went below what was final",
+    /// With published blocks among them.
+    ListReplaced = "a published list of confirmations was replaced by another",
+    /// While nothing else went wrong.
+    OpenListOutdated = "published blocks of an open list were replaced while all nodes and endpoints were sound",
     /// A final one moved on.
     ReorgAfterFinal = "a transaction was told as STUCK/REORG_AFTER_FINAL",
     /// A feed's row was corrected.
@@ -103,6 +109,8 @@ sometimes! {
     OlderAttemptWon = "an older attempt was confirmed",
     /// A gap was filled.
     Placeholder = "a placeholder used a nonce up",
+    /// Another payload was confirmed in a transaction's place.
+    Substituted = "a payload that a policy had brought was confirmed instead",
     /// Behind a gap.
     StuckGap = "a transaction was STUCK/GAP",
     /// In no block.

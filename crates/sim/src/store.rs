@@ -8,15 +8,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use fencepost_app::ports::{
     Acquired, Act, Acts, AskedRemedy, Audit, Backlog, Beat, Bid, Claimed, ClaimedRemedies,
-    CursorMove, CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Key, LaneBatch,
-    LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx, Orphan,
-    PageQuery, PauseChange, Paused, Pulse, Record, RemedyId, Renewed, Retire, Retired, Settle,
-    Settled, Store, StoreError, StoredAttempt, StoredEvent,
+    CursorMove, CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Import, Imported,
+    Key, LaneBatch, LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx,
+    Orphan, PageQuery, PauseChange, Paused, PausedLanes, Pulse, Reach, Record, RemedyId, Renewed,
+    Retire, Retired, Settle, Settled, Store, StoreError, StoredAttempt, StoredEvent, Vouched,
 };
-use fencepost_domain::ids::{
-    ChainId, FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, TxId,
-};
+use fencepost_domain::ids::{FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, TxId};
 use fencepost_domain::state::Wait;
+use jiff::Timestamp;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -244,6 +243,11 @@ macro_rules! line {
     ) => {
         #[async_trait]
         impl Store for Line {
+            /// Nothing is asked of a store that was never failed over.
+            async fn vouch(&self, _: &Holder) -> Result<Vouched, StoreError> {
+                Ok(Vouched::default())
+            }
+
             $(async fn $read(&self, $($rname: $rkind),*) -> Result<$found, StoreError> {
                 let op = stringify!($read);
                 let way = self.leave(op, false).await?;
@@ -287,11 +291,13 @@ macro_rules! line {
 line! {
     reads {
         fn ping() -> Pulse;
+        fn now() -> Timestamp;
         fn orphans(after: Option<LaneId>, limit: usize) -> Vec<Orphan>;
         fn unwatched(within: Duration, after: Option<LaneId>, limit: usize) -> Vec<Orphan>;
         fn lane(lane: Lane) -> Option<LaneView>;
         fn lanes(after: Option<LaneId>, limit: usize) -> Vec<LaneView>;
         fn backlog(after: Option<TxId>, limit: usize) -> Vec<Backlog>;
+        fn paused_lanes() -> Vec<PausedLanes>;
         fn gaps(lane: LaneId, from: Nonce, limit: usize) -> Vec<Nonce>;
         fn queued(lane: LaneId, limit: usize) -> Vec<Record>;
         fn queued_lanes(after: Option<LaneId>, limit: usize) -> Vec<LaneId>;
@@ -302,18 +308,20 @@ line! {
         fn page(query: &PageQuery) -> Vec<Record>;
         fn unfinished(lane: LaneId, after: Option<Nonce>, limit: usize) -> Vec<Record>;
         fn history(tx: TxId, after: LaneSeq, limit: usize) -> Vec<StoredEvent>;
+        fn listing(txs: &[TxId]) -> Vec<StoredEvent>;
         fn attempts(txs: &[TxId]) -> Vec<StoredAttempt>;
         fn completions(after: FeedSeq, limit: usize) -> Feed;
     }
     writes {
         fn join(ref node: &NodeId, ref url: &str) -> Incarnation;
-        fn beat(ref holder: &Holder, ref chains: &[ChainId]) -> Beat;
+        fn beat(ref holder: &Holder, ref chains: &[Reach]) -> Beat;
         fn open_lanes(ref lanes: &[Lane]) -> Vec<LaneId>;
         fn acquire(ref holder: &Holder, ref url: &str, ref bids: &[Bid]) -> Vec<Acquired>;
         fn renew(ref holder: &Holder, ref held: &[Held]) -> Vec<Renewed>;
         fn release(ref holder: &Holder, ref held: &[Held]) -> Vec<LaneId>;
         fn pause(val lane: LaneId, val change: PauseChange, ref audit: &Audit) -> Paused;
         fn move_cursor(val lane: LaneId, ref to: &CursorMove, ref audit: &Audit) -> CursorMoved;
+        fn import(val lane: LaneId, ref import: &Import, ref audit: &Audit) -> Imported;
         fn create(ref holder: &Holder, ref batches: &[LaneBatch]) -> Vec<LaneCreated>;
         fn enqueue(ref txs: &[(LaneId, NewTx)], val wait: Wait, val queue_max: usize) -> Vec<Enqueued>;
         fn promote(ref holder: &Holder, ref promotions: &[LanePromotion]) -> Vec<LaneCreated>;
@@ -323,6 +331,7 @@ line! {
         fn ask_remedy(ref remedy: &NewRemedy) -> AskedRemedy;
         fn claim_remedies(ref holder: &Holder, ref held: &[Held], val limit: usize) -> ClaimedRemedies;
         fn decide_remedy(ref holder: &Holder, val held: Held, ref decided: &Decided) -> Decision;
+        fn record_refusal(ref audit: &Audit, ref answer: &str) -> ();
         fn settle(ref call: &Settle) -> Settled;
         fn retire(ref retire: &Retire) -> Retired;
     }

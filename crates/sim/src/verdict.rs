@@ -80,7 +80,10 @@ fn contradiction(checker: &Checker, row: &Record) -> Option<String> {
     let at = match &row.state {
         State::Confirmed(done) => Some(done.at),
         State::Failed(
-            Failed::Reverted(_, at) | Failed::Cancelled(Some((_, at))) | Failed::Placeholder(_, at),
+            Failed::Reverted(_, at)
+            | Failed::Cancelled(Some((_, at)))
+            | Failed::Placeholder(_, at)
+            | Failed::Substituted(_, at),
         ) => Some(*at),
         State::Used(used) => used.at,
         State::Failed(
@@ -214,6 +217,7 @@ async fn histories(world: &World, rows: &[Record]) {
     for row in rows {
         let events = world.store.history(row.tx, LaneSeq::default(), ALL).await;
         let events = events.expect("it is asked directly");
+        world.compare_list(row).await;
         let of = seqs.entry(row.lane_id).or_default();
         of.extend(events.iter().map(|event| event.seq.get()));
     }

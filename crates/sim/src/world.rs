@@ -55,6 +55,8 @@ pub(crate) struct World {
     broken: Notify,
     /// From here on nothing goes wrong any more.
     healed: AtomicBool,
+    /// The miner makes no blocks: others do, when they want one.
+    miner_rests: AtomicBool,
 }
 
 impl World {
@@ -92,6 +94,7 @@ impl World {
             violation: Mutex::default(),
             broken: Notify::new(),
             healed: AtomicBool::new(false),
+            miner_rests: AtomicBool::new(false),
             profile,
         };
         let told = format_args!("{:?}", world.profile).to_string();
@@ -155,6 +158,14 @@ impl World {
 
     pub(crate) fn heal(&self) {
         self.healed.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn miner_rests(&self) -> bool {
+        self.miner_rests.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn rest_miner(&self, rests: bool) {
+        self.miner_rests.store(rests, Ordering::Relaxed);
     }
 
     /// An id as a node mints it, from virtual time and the caller's luck.

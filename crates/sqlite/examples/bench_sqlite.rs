@@ -150,10 +150,12 @@ async fn caller(
             let tx = Uuid::now_v7();
             batches[n % width].txs.push(NewTx {
                 tx: TxId(tx),
+                seal: None,
                 request_id: RequestId::new(tx.to_string()).ok(),
                 body: Body::Managed(payload.clone()),
                 not_after: None,
                 meta: None,
+                created_by: None,
             });
         }
         for (place, answer) in places

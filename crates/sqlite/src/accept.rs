@@ -60,6 +60,10 @@ fn create_lane(db: &Db<'_>, holder: &Holder, batch: &LaneBatch) -> Answer<LaneCr
     if let Some(refusal) = closed(db, &row, holder, batch.held, !fills)? {
         return Ok(LaneCreated::Refused(refusal));
     }
+    let is_late = |tx: &&NewTx| tx.not_after.is_some_and(|until| micros(until) < db.now);
+    if fresh.iter().any(is_late) {
+        return Ok(LaneCreated::Refused(LaneRefusal::Late(time(db.now)?)));
+    }
     let wanted = fresh.iter().filter(|tx| !is_placeholder(tx)).count();
     let plan = match plan(db, &row, &batch.free, batch.cursor, wanted)? {
         Ok(plan) => plan,
@@ -245,11 +249,16 @@ pub(crate) fn insert(
         Body::Reserved(loan) => Some(*loan.lock.0.as_bytes()),
         Body::Managed(_) | Body::Placeholder(_) => None,
     };
+    // Only what another service has sent begins with an attempt; a holder's own send was no try of ours.
+    let sent = state.hash();
+    let tried_at = sent.filter(|_| lock.is_none()).map(|_| db.now);
     db.run_one(
         "INSERT INTO managed_tx (tx_id, lane_id, kind, request_id, payload, payload_hash, state,
             sub_state, nonce, attempts, submit_attempts, not_after, meta, lock_token,
-            reserve_expires_at, fencing_token, version, created_at, updated_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0, 0, ?10, ?11, ?12, ?13, ?14, 1, ?15, ?15)",
+            reserve_expires_at, fencing_token, version, created_at, updated_at, tx_hash,
+            first_submit_at, last_submit_at, created_by, seal)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?16 IS NOT NULL, ?17 IS NOT NULL, ?10, ?11,
+            ?12, ?13, ?14, 1, ?15, ?15, ?16, ?17, ?17, ?18, ?19)",
         params![
             key(tx.tx),
             lane.0,
@@ -266,6 +275,10 @@ pub(crate) fn insert(
             lent_until,
             token.column(),
             db.now,
+            sent.map(|hash| hash.0),
+            tried_at,
+            tx.created_by.as_deref(),
+            tx.seal.map(|seal| seal.0),
         ],
     )
 }

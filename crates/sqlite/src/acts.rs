@@ -1,6 +1,7 @@
-//! The audit: remedies of a transaction, acts on a lane, and which lanes have remedies to see to.
+//! The audit: remedies of a transaction, acts on a lane, refused calls, and which lanes have remedies to see to.
 
-use fencepost_app::ports::{Act, Acts, Audit, Progress, RemedyId};
+use fencepost_app::ports::{Act, Acts, Audit, Progress, REFUSED_CALL, RemedyId};
+use fencepost_domain::decision::{After, Severity};
 use fencepost_domain::ids::{Corrupt, LaneId, NodeId, Token};
 use rusqlite::{Row, params};
 
@@ -11,13 +12,14 @@ use crate::row::{Cells, key, node};
 
 /// A query for acts, read by [`act`].
 macro_rules! select_acts {
-    ($whose:literal) => {
+    ($which:literal) => {
         concat!(
             "SELECT remedy_id, tx_id, round, action, max_fee, max_priority_fee, asked_by, reason, ",
-            "details, state, claimed_by, claimed_token, result, before_after, asked_at, closed_at ",
-            "FROM remedy WHERE ",
-            $whose,
-            " AND remedy_id < ?2 ORDER BY remedy_id DESC LIMIT ?3"
+            "details, severity, then_state, state, claimed_by, claimed_token, result, before_after, asked_at, closed_at, ",
+            "node, token, r.lane_id, chain_id, signer ",
+            "FROM remedy r LEFT JOIN signer_lease l ON l.lane_id = r.lane_id WHERE ",
+            $which,
+            " LIMIT ?2"
         )
     };
 }
@@ -31,21 +33,45 @@ pub(crate) fn before(
     let before = before.map_or(i64::MAX, |remedy| remedy.0);
     match of {
         Acts::Tx(tx) => db.all(
-            select_acts!("tx_id = ?1"),
-            params![key(tx), before, limit],
+            select_acts!("tx_id = ?1 AND remedy_id < ?3 ORDER BY remedy_id DESC"),
+            params![key(tx), limit, before],
             act,
         ),
         Acts::Lane(lane) => db.all(
-            select_acts!("lane_id = ?1 AND tx_id IS NULL"),
-            params![lane.0, before, limit],
+            select_acts!(
+                "r.lane_id = ?1 AND tx_id IS NULL AND remedy_id < ?3 ORDER BY remedy_id DESC"
+            ),
+            params![lane.0, limit, before],
+            act,
+        ),
+        // One writer gives the ids, so they are in the order of the commits.
+        Acts::After(after) => db.all(
+            select_acts!("remedy_id > ?1 ORDER BY remedy_id"),
+            params![after.0, limit],
             act,
         ),
     }
 }
 
+pub(crate) fn record_refusal(db: &Db<'_>, audit: &Audit, answer: &str) -> Answer<()> {
+    db.run_one(
+        "INSERT INTO remedy (action, state, asked_by, reason, details, node, result, asked_at, closed_at)
+         VALUES (?1, 'REFUSED', ?2, ?3, ?4, ?5, ?6, ?7, ?7)",
+        params![
+            REFUSED_CALL,
+            audit.by,
+            audit.reason,
+            audit.details,
+            audit.node.as_ref().map(NodeId::as_str),
+            answer,
+            db.now,
+        ],
+    )
+}
+
 fn act(row: &Row<'_>) -> Answer<Act> {
     let mut cells = Cells::of(row);
-    Ok(Act {
+    let mut act = Act {
         id: RemedyId(cells.next()?),
         tx: cells.maybe_tx()?,
         round: cells.next()?,
@@ -55,14 +81,37 @@ fn act(row: &Row<'_>) -> Answer<Act> {
             by: cells.next()?,
             reason: cells.next()?,
             details: cells.next()?,
+            node: None,
         },
+        severity: severity(&mut cells)?,
+        after: after(&mut cells)?,
         progress: progress(&cells.next::<String>()?)?,
         claimed: claimed(&mut cells)?,
         result: cells.next()?,
         before_after: cells.next()?,
         asked_at: cells.time()?,
         closed_at: cells.maybe_time()?,
-    })
+        token: None,
+        lane: None,
+    };
+    act.audit.node = cells.next::<Option<String>>()?.map(node).transpose()?;
+    let token: Option<i64> = cells.next()?;
+    act.token = token.map(Token::from_column).transpose()?;
+    let lane: Option<i64> = cells.next()?;
+    act.lane = lane.map(|_| cells.lane()).transpose()?;
+    Ok(act)
+}
+
+/// How urgent a policy has called a remedy.
+pub(crate) fn severity(cells: &mut Cells<'_>) -> Answer<Option<Severity>> {
+    let word: Option<String> = cells.next()?;
+    Ok(word.as_deref().map(Severity::from_word).transpose()?)
+}
+
+/// Where a policy wants the transaction to stand after a remedy.
+pub(crate) fn after(cells: &mut Cells<'_>) -> Answer<Option<After>> {
+    let word: Option<String> = cells.next()?;
+    Ok(word.as_deref().map(After::from_word).transpose()?)
 }
 
 fn progress(word: &str) -> Result<Progress, Corrupt> {

@@ -3,6 +3,7 @@
 use fencepost_app::ports::check::clean;
 use fencepost_app::ports::{StoredAttempt, StoredEvent};
 use fencepost_domain::attempt::{self, Attempt, Outcome, SignedFees};
+use fencepost_domain::confirmation::Stretch;
 use fencepost_domain::event::{self, Event};
 use fencepost_domain::ids::{ChainId, Corrupt, Height, LaneId, LaneSeq, NodeId, Token, TxId};
 use fencepost_domain::state::{Block, State};
@@ -48,8 +49,8 @@ impl Teller<'_> {
         db.run_one(
             "INSERT INTO tx_event (lane_id, lane_seq, tx_id, kind, tx_hash, block_number,
                 block_hash, new_fork, note, from_state, from_sub, to_state, to_sub, node_id,
-                fencing_token, at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)",
+                fencing_token, at, confirmations)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)",
             params![
                 self.lane.0,
                 self.seq.column(),
@@ -67,6 +68,7 @@ impl Teller<'_> {
                 self.author.node.map(NodeId::as_str),
                 self.author.token.column(),
                 db.now,
+                event.confirmations.as_ref().map(Stretch::column),
             ],
         )
     }
@@ -79,7 +81,7 @@ pub(crate) fn history(
     limit: usize,
 ) -> Answer<Vec<StoredEvent>> {
     db.all(
-        "SELECT lane_seq, tx_id, kind, tx_hash, block_number, block_hash, new_fork, note,
+        "SELECT lane_seq, tx_id, kind, tx_hash, block_number, block_hash, new_fork, note, confirmations,
             from_state, from_sub, to_state, to_sub, node_id, fencing_token, at
          FROM tx_event WHERE tx_id = ?1 AND lane_seq > ?2 ORDER BY lane_seq LIMIT ?3",
         params![key(tx), after.column(), limit],
@@ -87,17 +89,43 @@ pub(crate) fn history(
     )
 }
 
+/// From the last event on that begins a list: those before it say nothing about the list.
+pub(crate) fn listing(db: &Db<'_>, txs: &[TxId]) -> Answer<Vec<StoredEvent>> {
+    let mut txs = txs.to_vec();
+    txs.sort_unstable();
+    txs.dedup();
+    let mut found = Vec::new();
+    for tx in txs {
+        found.extend(db.all(
+            "SELECT lane_seq, tx_id, kind, tx_hash, block_number, block_hash, new_fork, note, confirmations,
+                from_state, from_sub, to_state, to_sub, node_id, fencing_token, at
+             FROM tx_event
+             WHERE tx_id = ?1 AND (kind IN ('receipt', 'confirmations') OR new_fork)
+               AND lane_seq >= coalesce((SELECT max(lane_seq) FROM tx_event
+                    WHERE tx_id = ?1 AND (kind = 'receipt' OR new_fork)), 0)
+             ORDER BY lane_seq",
+            [key(tx)],
+            read_event,
+        )?);
+    }
+    Ok(found)
+}
+
 fn read_event(row: &Row<'_>) -> Answer<StoredEvent> {
     let mut cells = Cells::of(row);
     let seq = LaneSeq::from_column(cells.next()?)?;
     let tx = cells.tx()?;
-    let event = Event {
+    let mut event = Event {
         kind: event::Kind::from_word(&cells.next::<String>()?)?,
         hash: cells.maybe_hash("tx_hash")?,
         block: read_block(&mut cells)?,
         new_fork: cells.next()?,
         note: cells.next()?,
+        confirmations: None,
     };
+    if let Some(column) = cells.next::<Option<Vec<u8>>>()? {
+        event.confirmations = Some(Stretch::from_column(&column, event.block)?);
+    }
     let from: Option<String> = cells.next()?;
     let from_sub = cells.next()?;
     let to = (cells.next()?, cells.next()?);

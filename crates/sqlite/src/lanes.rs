@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use fencepost_app::ports::{Backlog, LaneView, READ_LIMIT_MAX, Record};
+use fencepost_app::ports::{Backlog, LaneView, PausedLanes, READ_LIMIT_MAX, Record};
 use fencepost_domain::ids::{ChainId, Lane, LaneId, Nonce, TxId};
+use fencepost_domain::state::Why;
 use jiff::Timestamp;
 use rusqlite::params;
 use uuid::Uuid;
@@ -63,25 +64,30 @@ pub(crate) fn backlog(db: &Db<'_>, after: Option<TxId>, limit: usize) -> Answer<
     let open = |sql| {
         db.all(sql, params![after, limit], |row| {
             let tx = TxId(Uuid::from_bytes(row.get(0)?));
-            Ok((tx, ChainId::from_column(row.get(1)?)?))
+            let stuck: Option<String> = row.get(2)?;
+            let stuck = stuck.map(|word| Why::from_word(&word));
+            Ok((tx, ChainId::from_column(row.get(1)?)?, stuck.transpose()?))
         })
     };
     let mut page = open(
-        "SELECT w.tx_id, l.chain_id FROM due_work w JOIN signer_lease l ON l.lane_id = w.lane_id
+        "SELECT w.tx_id, l.chain_id,
+                (SELECT m.sub_state FROM managed_tx m WHERE m.tx_id = w.tx_id AND m.state = 'STUCK')
+           FROM due_work w JOIN signer_lease l ON l.lane_id = w.lane_id
           WHERE w.tx_id > ?1 ORDER BY w.tx_id LIMIT ?2",
     )?;
     page.extend(open(
-        "SELECT q.tx_id, l.chain_id FROM lane_queue q JOIN signer_lease l ON l.lane_id = q.lane_id
+        "SELECT q.tx_id, l.chain_id, NULL FROM lane_queue q JOIN signer_lease l ON l.lane_id = q.lane_id
           WHERE q.tx_id > ?1 ORDER BY q.tx_id LIMIT ?2",
     )?);
-    page.sort_unstable();
+    page.sort_unstable_by_key(|(tx, ..)| *tx);
     page.truncate(limit);
-    let mut chains: BTreeMap<ChainId, Backlog> = BTreeMap::new();
-    for (tx, chain) in page {
-        let backlog = match chains.entry(chain) {
+    let mut chains: BTreeMap<(ChainId, Option<&str>), Backlog> = BTreeMap::new();
+    for (tx, chain, stuck) in page {
+        let backlog = match chains.entry((chain, stuck.map(Why::word))) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => new.insert(Backlog {
                 chain,
+                stuck,
                 count: 0,
                 oldest_at: created_at(db, tx)?,
                 last: tx,
@@ -91,6 +97,31 @@ pub(crate) fn backlog(db: &Db<'_>, after: Option<TxId>, limit: usize) -> Answer<
         backlog.last = tx;
     }
     Ok(chains.into_values().collect())
+}
+
+pub(crate) fn paused(db: &Db<'_>) -> Answer<Vec<PausedLanes>> {
+    let stopped = db.all(
+        select_lane!("WHERE paused IS NOT NULL OR held ORDER BY chain_id"),
+        [],
+        LaneRow::of,
+    )?;
+    let mut counted: Vec<PausedLanes> = Vec::new();
+    for row in stopped {
+        let Some(reason) = row.stopped() else {
+            continue;
+        };
+        let chain = row.lane.chain;
+        let is_it = |each: &&mut PausedLanes| each.chain == chain && each.reason == reason;
+        match counted.iter_mut().find(is_it) {
+            Some(known) => known.count += 1,
+            None => counted.push(PausedLanes {
+                chain,
+                reason,
+                count: 1,
+            }),
+        }
+    }
+    Ok(counted)
 }
 
 fn created_at(db: &Db<'_>, tx: TxId) -> Answer<Timestamp> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fencepost_app::ports::{
-    Acquired, Bid, Held, Holder, Lead, Leader, Orphan, PauseReason, Renewed,
+    Acquired, Bid, Held, Holder, Lead, Leader, Orphan, PauseReason, Renewed, Taken,
 };
 use fencepost_domain::ids::{Corrupt, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, Token};
 use fencepost_domain::mutant::Mutant;
@@ -87,6 +87,11 @@ impl LaneRow {
         }
     }
 
+    /// Whether an operator may move its cursor. A failover's hold is not enough: the lane may be about to go on.
+    pub(crate) const fn is_paused(&self) -> bool {
+        self.paused.is_some()
+    }
+
     /// Who leads it, while the lease lives.
     pub(crate) fn leader(&self, db: &Db<'_>) -> Answer<Option<Leader>> {
         if self.expires_at > db.now {
@@ -138,6 +143,20 @@ impl LaneRow {
     }
 }
 
+impl LaneRow {
+    /// Sets the cursor by an operator's word. The leader loses the lane: what it remembers was read before. The token moves on
+    /// with the cursor, as in the other store.
+    pub(crate) fn taken(&self, db: &Db<'_>, next: Nonce, lane_seq: LaneSeq) -> Answer<()> {
+        db.run_one(
+            "UPDATE signer_lease SET next_nonce = ?2, lane_seq = ?3,
+                fencing_token = fencing_token + 1, owner_node = NULL,
+                owner_incarnation = NULL, owner_url = NULL, expires_at = ?4, updated_at = ?4
+             WHERE lane_id = ?1",
+            params![self.id.0, next.column(), lane_seq.column(), db.now],
+        )
+    }
+}
+
 fn owner(cells: &mut Cells<'_>) -> Answer<Option<Owner>> {
     let id: Option<String> = cells.next()?;
     let start: Option<i64> = cells.next()?;
@@ -183,16 +202,20 @@ fn acquire_one(db: &Db<'_>, holder: &Holder, url: &str, bid: Bid) -> Answer<Acqu
     let Some(row) = LaneRow::find(db, bid.lane)? else {
         return Ok(Acquired::UnknownLane);
     };
-    let changed = match &row.owner {
-        None => true,
+    let taken = match &row.owner {
+        None => Taken::Inserted,
         Some(owner) if owner.node == holder.node => {
             if owner.incarnation > holder.incarnation {
                 return Ok(Acquired::Ghost(owner.incarnation));
             }
             // An earlier start of this node is dead: its id is the same, so it need not expire.
-            owner.incarnation < holder.incarnation || bid.fresh || row.expires_at <= db.now
+            if owner.incarnation < holder.incarnation || bid.fresh || row.expires_at <= db.now {
+                Taken::Retaken
+            } else {
+                Taken::Kept
+            }
         }
-        Some(_) if row.is_abandoned(db, &holder.node) => true,
+        Some(_) if row.is_abandoned(db, &holder.node) => Taken::Stolen,
         Some(_) => {
             return Ok(match row.last_leader()? {
                 Some(leader) => Acquired::Led(leader),
@@ -200,10 +223,9 @@ fn acquire_one(db: &Db<'_>, holder: &Holder, url: &str, bid: Bid) -> Answer<Acqu
             });
         }
     };
-    let token = if changed {
-        row.token.plus(1)?
-    } else {
-        row.token
+    let token = match taken {
+        Taken::Kept => row.token,
+        Taken::Inserted | Taken::Stolen | Taken::Retaken => row.token.plus(1)?,
     };
     db.run_one(
         "UPDATE signer_lease SET owner_node = ?2, owner_incarnation = ?3, owner_url = ?4,
@@ -221,7 +243,7 @@ fn acquire_one(db: &Db<'_>, holder: &Holder, url: &str, bid: Bid) -> Answer<Acqu
     )?;
     Ok(Acquired::Leading(Lead {
         token,
-        changed,
+        taken,
         next_nonce: row.next_nonce,
         paused: row.stopped(),
     }))

@@ -16,10 +16,12 @@ mod db;
 mod row;
 mod error;
 
+mod identity;
 mod nodes;
 mod lease;
 mod lanes;
 mod operate;
+mod import;
 mod accept;
 mod queue;
 mod moves;

@@ -13,6 +13,12 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/0002_guards.sql"),
     include_str!("../migrations/0003_acts.sql"),
     include_str!("../migrations/0004_retiring.sql"),
+    include_str!("../migrations/0005_confirmations.sql"),
+    include_str!("../migrations/0006_imports.sql"),
+    include_str!("../migrations/0007_decisions.sql"),
+    include_str!("../migrations/0008_seal.sql"),
+    include_str!("../migrations/0009_key_names.sql"),
+    include_str!("../migrations/0010_store_name.sql"),
 ];
 
 /// "FNCP": tells our files from any other SQLite database.

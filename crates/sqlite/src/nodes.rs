@@ -1,7 +1,7 @@
 //! Nodes: which start of a node id is the newest, and who beat lately.
 
-use fencepost_app::ports::{Beat, Holder, Peer, StoreError};
-use fencepost_domain::ids::{ChainId, Corrupt, Incarnation, NodeId};
+use fencepost_app::ports::{Beat, Holder, Peer, Reach, StoreError};
+use fencepost_domain::ids::{Corrupt, Incarnation, NodeId};
 use rusqlite::params;
 
 use crate::db::Db;
@@ -23,13 +23,16 @@ pub(crate) fn join(db: &Db<'_>, id: &NodeId, url: &str) -> Answer<Incarnation> {
     incarnation(db, id)?.ok_or_else(|| broken("a node that joined is not there"))
 }
 
-pub(crate) fn beat(db: &Db<'_>, holder: &Holder, chains: &[ChainId]) -> Answer<Beat> {
+pub(crate) fn beat(db: &Db<'_>, holder: &Holder, chains: &[Reach]) -> Answer<Beat> {
     match incarnation(db, &holder.node)? {
         None => return Err(StoreError::Invalid("node never joined".to_owned()).into()),
         Some(newest) if newest > holder.incarnation => return Ok(Beat::Ghost(newest)),
         Some(_) => {}
     }
-    let chains: Vec<String> = chains.iter().map(ChainId::to_string).collect();
+    let chains: Vec<String> = chains
+        .iter()
+        .map(|reach| reach.column().to_string())
+        .collect();
     db.run_one(
         "UPDATE node SET heartbeat_at = ?2, chains = ?3 WHERE node_id = ?1",
         params![holder.node.as_str(), db.now, chains.join(",")],
@@ -60,11 +63,11 @@ pub(crate) fn incarnation(db: &Db<'_>, id: &NodeId) -> Answer<Option<Incarnation
     )
 }
 
-fn read_chains(list: &str) -> Answer<Vec<ChainId>> {
+fn read_chains(list: &str) -> Answer<Vec<Reach>> {
     let corrupt = Corrupt { column: "chains" };
-    let read = |id: &str| -> Answer<ChainId> {
+    let read = |id: &str| -> Answer<Reach> {
         let id: i64 = id.parse().map_err(|_| corrupt)?;
-        Ok(ChainId::from_column(id)?)
+        Ok(Reach::from_column(id)?)
     };
     list.split(',')
         .filter(|id| !id.is_empty())

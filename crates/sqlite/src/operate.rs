@@ -1,10 +1,12 @@
 //! What operators and leaders do to a lane itself: pausing it, moving its cursor, looking for
 //! nonces that nobody holds. Every change leaves an audit row.
 
+use std::cmp::Ordering;
+
 use fencepost_app::ports::{
     Audit, CursorMove, CursorMoved, Held, Holder, PauseChange, PauseReason, Paused,
 };
-use fencepost_domain::ids::{LaneId, Nonce};
+use fencepost_domain::ids::{LaneId, NodeId, Nonce};
 use rusqlite::params;
 
 use crate::db::Db;
@@ -107,7 +109,7 @@ pub(crate) fn move_cursor(
             held,
             below,
         } => raise(db, &row, holder, *held, (row.next_nonce, *below), audit),
-        CursorMove::Lower { to } => lower(db, &row, *to, audit),
+        CursorMove::Set { to } => set(db, &row, *to, audit),
     }
 }
 
@@ -133,45 +135,54 @@ fn raise(
     Ok(CursorMoved::Now { from, to })
 }
 
-fn lower(db: &Db<'_>, row: &LaneRow, to: Nonce, audit: &Audit) -> Answer<CursorMoved> {
-    if row.stopped().is_none() {
+fn set(db: &Db<'_>, row: &LaneRow, to: Nonce, audit: &Audit) -> Answer<CursorMoved> {
+    if !row.is_paused() {
         return Ok(CursorMoved::NotPaused);
     }
-    let held = db.one(
-        "SELECT nonce FROM managed_tx WHERE lane_id = ?1 AND nonce >= ?2 ORDER BY nonce LIMIT 1",
-        params![row.id.0, to.column()],
-        |row| Ok(Nonce::from_column(row.get(0)?)?),
-    )?;
-    // What is deleted holds its nonce still.
-    let used = Some(nonce_floor(db, row.id)?).filter(|used| to < *used);
-    let used = used.map(|used| Nonce::from_column(used.column() - 1));
-    let lowest = held.into_iter().chain(used.transpose()?).min();
-    if let Some(nonce) = lowest {
+    if let Some(nonce) = held_from(db, row, to)? {
         return Ok(CursorMoved::Holds(nonce));
     }
     let from = row.next_nonce;
-    if to >= from {
-        return Ok(CursorMoved::Now { from, to: from });
-    }
-    db.run_one(
-        "UPDATE signer_lease SET next_nonce = ?2, updated_at = ?3 WHERE lane_id = ?1",
-        params![row.id.0, to.column(), db.now],
-    )?;
+    let action = match to.cmp(&from) {
+        Ordering::Less => "LOWER_CURSOR",
+        Ordering::Equal => return Ok(CursorMoved::Now { from, to }),
+        Ordering::Greater => "RAISE_CURSOR",
+    };
+    row.taken(db, to, row.lane_seq)?;
     // Above the cursor nothing is free: the cursor itself will give those again.
     db.run(
         "DELETE FROM free_nonce WHERE lane_id = ?1 AND nonce >= ?2",
         params![row.id.0, to.column()],
     )?;
     let change = format!("next_nonce={from} -> next_nonce={to}");
-    record_act(db, row.id, "LOWER_CURSOR", &change, audit)?;
+    record_act(db, row.id, action, &change, audit)?;
     Ok(CursorMoved::Now { from, to })
 }
 
-fn record_act(db: &Db<'_>, lane: LaneId, word: &str, change: &str, audit: &Audit) -> Answer<()> {
+/// The lowest nonce from this one on that is held, or was used by what is deleted.
+pub(crate) fn held_from(db: &Db<'_>, row: &LaneRow, from: Nonce) -> Answer<Option<Nonce>> {
+    let held = db.one(
+        "SELECT nonce FROM managed_tx WHERE lane_id = ?1 AND nonce >= ?2 ORDER BY nonce LIMIT 1",
+        params![row.id.0, from.column()],
+        |row| Ok(Nonce::from_column(row.get(0)?)?),
+    )?;
+    let used = Some(nonce_floor(db, row.id)?).filter(|used| from < *used);
+    let used = used.map(|used| Nonce::from_column(used.column() - 1));
+    Ok(held.into_iter().chain(used.transpose()?).min())
+}
+
+pub(crate) fn record_act(
+    db: &Db<'_>,
+    lane: LaneId,
+    word: &str,
+    change: &str,
+    audit: &Audit,
+) -> Answer<()> {
     db.run_one(
         "INSERT INTO remedy (lane_id, action, state, asked_by, reason, details, before_after,
-            asked_at, closed_at)
-         VALUES (?1, ?2, 'DONE', ?3, ?4, ?5, ?6, ?7, ?7)",
+            asked_at, closed_at, node, token)
+         SELECT ?1, ?2, 'DONE', ?3, ?4, ?5, ?6, ?7, ?7, ?8, fencing_token
+           FROM signer_lease WHERE lane_id = ?1",
         params![
             lane.0,
             word,
@@ -179,7 +190,8 @@ fn record_act(db: &Db<'_>, lane: LaneId, word: &str, change: &str, audit: &Audit
             audit.reason,
             audit.details,
             change,
-            db.now
+            db.now,
+            audit.node.as_ref().map(NodeId::as_str),
         ],
     )
 }

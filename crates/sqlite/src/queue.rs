@@ -150,7 +150,10 @@ fn promote_lane(db: &Db<'_>, holder: &Holder, promotion: &LanePromotion) -> Answ
     let at = time(db.now)?;
     let mut txs = Vec::with_capacity(wanted);
     for (tx, nonce) in promotion.txs.iter().zip(&plan.nonces) {
-        let Some(State::Queued(queued)) = reads::by_id(db, *tx)?.map(|found| found.state) else {
+        let found = reads::by_id(db, *tx)?;
+        let in_time = |found: &Record| found.not_after.is_none_or(|until| until >= at);
+        let found = found.filter(in_time).map(|found| found.state);
+        let Some(State::Queued(queued)) = found else {
             return refused(LaneRefusal::Stale);
         };
         let before = words(&State::Queued(queued.clone()));

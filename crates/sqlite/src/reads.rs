@@ -56,7 +56,7 @@ pub(crate) fn find(db: &Db<'_>, wanted: &Key) -> Answer<Option<Record>> {
     }
 }
 
-fn by_nonce(db: &Db<'_>, lane: Lane, nonce: Nonce) -> Answer<Option<Record>> {
+pub(crate) fn by_nonce(db: &Db<'_>, lane: Lane, nonce: Nonce) -> Answer<Option<Record>> {
     let Some(lane) = lanes::id(db, lane)? else {
         return Ok(None);
     };

@@ -5,11 +5,14 @@ use fencepost_app::ports::{
     Action, AskedRemedy, Audit, ClaimedRemedies, ClaimedRemedy, Decided, Decision, Held, Holder,
     NewRemedy, RemedyId,
 };
+use fencepost_domain::Bytes;
 use fencepost_domain::attempt::SignedFees;
-use fencepost_domain::ids::{Corrupt, Token, TxId};
+use fencepost_domain::decision::{After, Severity};
+use fencepost_domain::ids::{Corrupt, NodeId, Token, TxId};
 use fencepost_domain::mutant::Mutant;
 use rusqlite::{Row, params};
 
+use crate::acts::{after, severity};
 use crate::db::Db;
 use crate::error::{Answer, broken};
 use crate::history::fees;
@@ -38,8 +41,8 @@ pub(crate) fn ask(db: &Db<'_>, remedy: &NewRemedy) -> Answer<AskedRemedy> {
     let (max_fee, tip) = prices(remedy.fees);
     db.run_one(
         "INSERT INTO remedy (lane_id, tx_id, round, action, state, max_fee, max_priority_fee,
-            asked_by, reason, details, asked_at)
-         VALUES (?1, ?2, ?3, ?4, 'ASKED', ?5, ?6, ?7, ?8, ?9, ?10)",
+            asked_by, reason, details, asked_at, node)
+         VALUES (?1, ?2, ?3, ?4, 'ASKED', ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         params![
             record.lane_id.0,
             key(remedy.tx),
@@ -51,6 +54,7 @@ pub(crate) fn ask(db: &Db<'_>, remedy: &NewRemedy) -> Answer<AskedRemedy> {
             remedy.audit.reason,
             remedy.audit.details,
             db.now,
+            remedy.audit.node.as_ref().map(NodeId::as_str),
         ],
     )?;
     let asked = running(db, remedy.tx)?;
@@ -82,6 +86,10 @@ struct Open {
     action: Action,
     fees: Option<SignedFees>,
     audit: Audit,
+    raw: Option<Bytes>,
+    severity: Option<Severity>,
+    after: Option<After>,
+    is_first_claim: bool,
     token: Token,
 }
 
@@ -109,7 +117,7 @@ pub(crate) fn claim(
 fn waiting(db: &Db<'_>, lane: &LaneRow, limit: usize) -> Answer<Vec<Open>> {
     db.all(
         "SELECT remedy_id, tx_id, round, action, max_fee, max_priority_fee, asked_by, reason,
-            details
+            details, raw, severity, then_state, state = 'ASKED'
          FROM remedy
          WHERE lane_id = ?1 AND closed_at IS NULL
             AND (state = 'ASKED' OR claimed_token < ?2 OR ?4)
@@ -136,7 +144,9 @@ fn read(row: &Row<'_>, token: Token) -> Answer<Open> {
         by: cells.next()?,
         reason: cells.next()?,
         details: cells.next()?,
+        node: None,
     };
+    let raw: Option<Vec<u8>> = cells.next()?;
     Ok(Open {
         id,
         tx,
@@ -144,6 +154,10 @@ fn read(row: &Row<'_>, token: Token) -> Answer<Open> {
         action,
         fees,
         audit,
+        raw: raw.map(Bytes::from),
+        severity: severity(&mut cells)?,
+        after: after(&mut cells)?,
+        is_first_claim: cells.next()?,
         token,
     })
 }
@@ -172,6 +186,10 @@ fn claim_one(db: &Db<'_>, holder: &Holder, open: Open) -> Answer<Option<ClaimedR
         round: open.round,
         action: open.action,
         fees: open.fees,
+        raw: open.raw,
+        severity: open.severity,
+        after: open.after,
+        is_first_claim: open.is_first_claim,
         audit: open.audit,
         record,
     }))
@@ -198,7 +216,8 @@ pub(crate) fn decide(
     };
     let answered = db.run(
         "UPDATE remedy SET action = ?4, max_fee = ?5, max_priority_fee = ?6, asked_by = ?7,
-            reason = ?8, details = ?9, state = ?10, result = ?11, closed_at = ?12
+            reason = ?8, details = ?9, state = ?10, result = ?11, closed_at = ?12, raw = ?13,
+            severity = ?14, then_state = ?15
          WHERE remedy_id = ?1 AND lane_id = ?2 AND claimed_token = ?3 AND state = 'CLAIMED'
             AND action = 'DECIDE'",
         params![
@@ -214,6 +233,9 @@ pub(crate) fn decide(
             state,
             result,
             decided.action.is_none().then_some(db.now),
+            decided.raw.as_ref().map(|raw| raw.as_ref()),
+            decided.severity.map(Severity::word),
+            decided.after.map(After::word),
         ],
     )?;
     if answered == 0 {

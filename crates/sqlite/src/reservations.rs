@@ -32,13 +32,13 @@ pub(crate) fn settle(db: &Db<'_>, call: &Settle) -> Answer<Settled> {
         return Ok(Settled::LockLost { recorded: false });
     }
     match call.act {
-        SettleAct::Submitted(hash) => submitted(db, record, hash),
+        SettleAct::Submitted { hash, due_in } => submitted(db, record, hash, due_in),
         SettleAct::Recycle => recycle(db, record),
         SettleAct::Extend(by) => extend(db, record, loan, by),
     }
 }
 
-fn submitted(db: &Db<'_>, record: Record, hash: B256) -> Answer<Settled> {
+fn submitted(db: &Db<'_>, record: Record, hash: B256, due_in: Duration) -> Answer<Settled> {
     if let State::Recyclable(_) = record.state {
         return late(db, &record, hash);
     }
@@ -57,7 +57,7 @@ fn submitted(db: &Db<'_>, record: Record, hash: B256) -> Answer<Settled> {
     write(db, &record, &moved, Some(hash))?;
     // A nonce that the chain has used can still be named; it has ended all the same.
     if let Some(nonce) = moved.to.nonce().filter(|_| !moved.to.is_final()) {
-        due::put(db, record.lane_id, record.tx, nonce, db.now)?;
+        due::put(db, record.lane_id, record.tx, nonce, db.later(due_in))?;
     }
     done(db, record.tx)
 }

@@ -1,5 +1,5 @@
-//! Rows and records. Reading re-checks what we wrote: columns that no state lays out, a payload
-//! that does not hash to what was accepted, or a state that does not fit its kind are corruption.
+//! Rows and records. Reading re-checks what we wrote: columns that no state lays out, or a state that does not fit its kind,
+//! are corruption.
 
 use fencepost_app::ports::{Record, Reservation};
 use fencepost_domain::flat::Flat;
@@ -7,8 +7,9 @@ use fencepost_domain::ids::{
     ChainId, Corrupt, Lane, LaneId, LockToken, NodeId, RequestId, Token, TxId, Version,
 };
 use fencepost_domain::request::{Meta, Payload};
+use fencepost_domain::seal::Proof;
 use fencepost_domain::state::{Kind, State};
-use fencepost_domain::{Address, B256, keccak256};
+use fencepost_domain::{Address, B256};
 use jiff::Timestamp;
 use rusqlite::Row;
 use rusqlite::types::FromSql;
@@ -22,10 +23,10 @@ macro_rules! select_record {
     ($rest:literal) => {
         concat!(
             "SELECT t.tx_id, t.lane_id, l.chain_id, l.signer, t.kind, t.request_id, t.payload, ",
-            "t.payload_hash, t.state, t.sub_state, t.nonce, t.nonce_given_back, t.tx_hash, ",
+            "t.payload_hash, t.seal, t.state, t.sub_state, t.nonce, t.nonce_given_back, t.tx_hash, ",
             "t.block_number, t.block_hash, t.mined_hash, t.mined_by, t.mined_status, ",
             "t.foreign_hash, t.attempts, t.submit_attempts, t.last_error, t.first_submit_at, ",
-            "t.last_submit_at, t.receipt, t.confirmed_at, t.not_after, t.meta, t.lock_token, ",
+            "t.last_submit_at, t.receipt, t.confirmed_at, t.not_after, t.meta, t.created_by, t.lock_token, ",
             "t.reserve_expires_at, t.fencing_token, t.version, t.created_at, t.updated_at ",
             $rest
         )
@@ -87,20 +88,15 @@ impl<'a> Cells<'a> {
         Ok(text.map(read).transpose()?)
     }
 
-    /// The payload, or the hash of one that was retired.
-    fn payload(&mut self) -> Answer<(Option<Payload>, Option<B256>)> {
+    /// The payload, what the row says about it, and the hash of one that was retired. Whether they fit is decided before
+    /// anything is signed: a lane must be readable to say that they do not.
+    fn payload(&mut self) -> Answer<(Option<Payload>, Proof, Option<B256>)> {
         let bytes: Option<Vec<u8>> = self.next()?;
-        let accepted = self.maybe_hash("payload_hash")?;
-        if bytes.as_ref().is_some_and(Vec::is_empty) {
-            return Ok((None, accepted));
-        }
-        // A flipped bit in the file must not become another transfer.
-        if bytes.as_ref().map(keccak256) != accepted {
-            let column = "payload_hash";
-            return Err(Corrupt { column }.into());
-        }
-        let payload = bytes.map(|bytes| Payload::from_canonical(&bytes));
-        Ok((payload.transpose()?, None))
+        let hash = self.maybe_hash("payload_hash")?;
+        let seal = self.maybe_hash("seal")?;
+        let retired = hash.filter(|_| bytes.as_ref().is_some_and(Vec::is_empty));
+        let payload = bytes.and_then(|bytes| Payload::from_canonical(&bytes).ok());
+        Ok((payload, Proof { hash, seal }, retired))
     }
 
     fn state(&mut self, kind: Kind) -> Answer<State> {
@@ -148,7 +144,7 @@ pub(crate) fn record(row: &Row<'_>) -> Answer<Record> {
     let lane = cells.lane()?;
     let kind = Kind::from_word(&cells.next::<String>()?)?;
     let request_id = cells.request_id()?;
-    let (payload, retired) = cells.payload()?;
+    let (payload, proof, retired) = cells.payload()?;
     Ok(Record {
         tx,
         lane_id,
@@ -156,6 +152,7 @@ pub(crate) fn record(row: &Row<'_>) -> Answer<Record> {
         kind,
         request_id,
         payload,
+        proof,
         retired,
         state: cells.state(kind)?,
         attempts: cells.next()?,
@@ -167,6 +164,7 @@ pub(crate) fn record(row: &Row<'_>) -> Answer<Record> {
         confirmed_at: cells.maybe_time()?,
         not_after: cells.maybe_time()?,
         meta: meta(cells.next()?)?,
+        created_by: cells.next::<Option<String>>()?.map(Into::into),
         reservation: cells.reservation()?,
         token: Token::from_column(cells.next()?)?,
         version: Version::from_column(cells.next()?)?,

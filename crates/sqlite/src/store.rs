@@ -5,21 +5,22 @@ use std::time::Duration;
 use async_trait::async_trait;
 use fencepost_app::ports::{
     Acquired, Act, Acts, AskedRemedy, Audit, Backlog, Beat, Bid, Claimed, ClaimedRemedies,
-    CursorMove, CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Key, LaneBatch,
-    LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx, Orphan,
-    PageQuery, PauseChange, Paused, Pulse, Record, RemedyId, Renewed, Retire, Retired, Settle,
-    Settled, Store, StoreError, StoredAttempt, StoredEvent, check,
+    CursorMove, CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Import, Imported,
+    Key, LaneBatch, LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx,
+    Orphan, PageQuery, PauseChange, Paused, PausedLanes, Pulse, Reach, Record, RemedyId, Renewed,
+    Retire, Retired, Settle, Settled, Store, StoreError, StoredAttempt, StoredEvent, Vouched,
+    check,
 };
-use fencepost_domain::ids::{
-    ChainId, FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, TxId,
-};
+use fencepost_domain::ids::{FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, TxId};
 use fencepost_domain::state::Wait;
+use jiff::Timestamp;
 
 use crate::moves::Told;
 use crate::open::SqliteStore;
+use crate::row::time;
 use crate::{
-    accept, acts, due, feed, history, lanes, lease, migrate, moves, nodes, operate, queue, reads,
-    remedies, reservations, retire,
+    accept, acts, due, feed, history, import, lanes, lease, migrate, moves, nodes, operate, queue,
+    reads, remedies, reservations, retire,
 };
 
 type Answered<T> = Result<T, StoreError>;
@@ -32,13 +33,17 @@ impl Store for SqliteStore {
         Ok(Pulse::default())
     }
 
+    async fn now(&self) -> Answered<Timestamp> {
+        self.read(|db| Ok(time(db.now)?)).await
+    }
+
     async fn join(&self, node: &NodeId, url: &str) -> Answered<Incarnation> {
         check::url(url)?;
         let (node, url) = (node.clone(), url.to_owned());
         self.write(move |db| nodes::join(db, &node, &url)).await
     }
 
-    async fn beat(&self, holder: &Holder, chains: &[ChainId]) -> Answered<Beat> {
+    async fn beat(&self, holder: &Holder, chains: &[Reach]) -> Answered<Beat> {
         check::chains(chains)?;
         let (holder, chains) = (holder.clone(), chains.to_vec());
         self.write(move |db| nodes::beat(db, &holder, &chains))
@@ -113,11 +118,20 @@ impl Store for SqliteStore {
         self.read(move |db| lanes::backlog(db, after, limit)).await
     }
 
+    async fn paused_lanes(&self) -> Answered<Vec<PausedLanes>> {
+        self.read(lanes::paused).await
+    }
+
     async fn pause(&self, lane: LaneId, change: PauseChange, audit: &Audit) -> Answered<Paused> {
         check::pause(change, audit)?;
         let audit = audit.clone();
         self.write(move |db| operate::pause(db, lane, change, &audit))
             .await
+    }
+
+    async fn vouch(&self, _: &Holder) -> Answered<Vouched> {
+        // A file is never failed over to another server.
+        Ok(Vouched::default())
     }
 
     async fn move_cursor(
@@ -129,6 +143,13 @@ impl Store for SqliteStore {
         check::cursor(lane, to, audit)?;
         let (to, audit) = (to.clone(), audit.clone());
         self.write(move |db| operate::move_cursor(db, lane, &to, &audit))
+            .await
+    }
+
+    async fn import(&self, lane: LaneId, import: &Import, audit: &Audit) -> Answered<Imported> {
+        check::import(import, audit)?;
+        let (import, audit) = (import.clone(), audit.clone());
+        self.write(move |db| import::import(db, lane, &import, &audit))
             .await
     }
 
@@ -267,6 +288,13 @@ impl Store for SqliteStore {
             .await
     }
 
+    async fn record_refusal(&self, audit: &Audit, answer: &str) -> Answered<()> {
+        check::refusal(audit, answer)?;
+        let (audit, answer) = (audit.clone(), answer.to_owned());
+        self.write(move |db| acts::record_refusal(db, &audit, &answer))
+            .await
+    }
+
     async fn settle(&self, call: &Settle) -> Answered<Settled> {
         check::settle(call)?;
         let call = *call;
@@ -314,6 +342,15 @@ impl Store for SqliteStore {
         check::limit(limit)?;
         self.read(move |db| history::history(db, tx, after, limit))
             .await
+    }
+
+    async fn listing(&self, txs: &[TxId]) -> Answered<Vec<StoredEvent>> {
+        check::ids(txs)?;
+        if txs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let txs = txs.to_vec();
+        self.read(move |db| history::listing(db, &txs)).await
     }
 
     async fn attempts(&self, txs: &[TxId]) -> Answered<Vec<StoredAttempt>> {

@@ -111,10 +111,12 @@ fn tx() -> NewTx {
     let n = NEXT.fetch_add(1, Ordering::Relaxed);
     NewTx {
         tx: TxId(Uuid::now_v7()),
+        seal: None,
         request_id: None,
         body: Body::Managed(payload(n.unsigned_abs())),
         not_after: None,
         meta: None,
+        created_by: None,
     }
 }
 
@@ -123,6 +125,7 @@ fn audit() -> Audit {
         by: "test".to_owned(),
         reason: "because".to_owned(),
         details: None,
+        node: None,
     }
 }
 

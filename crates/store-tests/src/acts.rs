@@ -2,8 +2,8 @@
 //! to do.
 
 use fencepost_app::ports::{
-    Act, Action, Acts, AskedRemedy, Closing, CursorMove, NewRemedy, PauseChange, PauseReason,
-    Progress, RemedyId,
+    Act, Action, Acts, AskedRemedy, Audit, Closing, CursorMove, NewRemedy, PauseChange,
+    PauseReason, Progress, RemedyId,
 };
 use fencepost_domain::attempt::SignedFees;
 use fencepost_domain::ids::LaneId;
@@ -69,14 +69,18 @@ pub async fn the_audit_follows_a_remedy_to_its_end(harness: &dyn Harness) {
     let asked = only(remedies(&bench, 1).await);
     let expected = Act {
         id: id1,
+        lane: Some(lane(1)),
         tx: Some(id(1)),
         round: Some(3),
         action: "REPLACE".to_owned(),
         fees: wish(1, 3).fees,
+        severity: None,
+        after: None,
         audit: audit(),
         progress: Progress::Asked,
         claimed: None,
         result: None,
+        token: None,
         before_after: None,
         asked_at: asked.asked_at,
         closed_at: None,
@@ -181,7 +185,7 @@ pub async fn acts_on_a_lane_tell_what_they_changed(harness: &dyn Harness) {
         held: a.held,
         to: nonce(9),
     };
-    let lower = CursorMove::Lower { to: nonce(2) };
+    let lower = CursorMove::Set { to: nonce(2) };
     for to in [raise.clone(), raise, lower.clone(), lower] {
         store.move_cursor(a.held.lane, &to, &audit()).await.unwrap();
     }
@@ -211,13 +215,75 @@ pub async fn acts_on_a_lane_tell_what_they_changed(harness: &dyn Harness) {
         ),
     ];
     assert_eq!(changes, expected, "what changes nothing is not told");
+    // A cursor that an operator sets moves the token on.
+    let tokens: Vec<_> = told.iter().map(|act| act.token).collect();
+    let (first, second) = (Some(token(1)), Some(token(2)));
+    assert_eq!(tokens, [second, first, first, first, first, first]);
     for act in &told {
+        assert_eq!(act.lane, Some(lane(1)));
         assert_eq!((act.tx, act.round, act.fees), (None, None, None));
         assert_eq!((act.progress, &act.claimed), (Progress::Done, &None));
         assert_eq!((&act.audit, &act.result), (&audit(), &None));
         assert!(act.closed_at.is_some_and(|at| at >= act.asked_at));
     }
     assert_eq!(remedies(&bench, 1).await.len(), 1);
+}
+
+/// The whole audit is read from its beginning on: remedies, acts on lanes and refused calls in one order, with the node that
+/// was called.
+pub async fn the_audit_is_read_in_order_with_what_was_refused(harness: &dyn Harness) {
+    let bench = Bench::new(harness).await;
+    let a = bench.seat("a", lane(1)).await;
+    a.accept(txs([1])).await;
+    let by = |name: &str| Audit {
+        by: name.to_owned(),
+        node: Some(a.holder.node.clone()),
+        ..audit()
+    };
+    let store = &bench.store;
+    let read = async |after: RemedyId, limit: usize| {
+        let acts = store.acts(Acts::After(after), None, limit).await;
+        acts.unwrap()
+    };
+    assert_eq!(read(RemedyId(0), 10).await, []);
+    let before = store.acts(Acts::Lane(a.held.lane), None, 10).await.unwrap();
+    let pause = PauseChange::Pause(PauseReason::Operator);
+    store.pause(a.held.lane, pause, &by("ops")).await.unwrap();
+    let said = by("reader");
+    store.record_refusal(&said, "403 forbidden").await.unwrap();
+    ask(&bench, 1, 1).await;
+    store.record_refusal(&said, "403 forbidden").await.unwrap();
+    let all = read(RemedyId(0), 10).await;
+    assert!(all.is_sorted_by(|a, b| a.id < b.id));
+    let actions: Vec<&str> = all.iter().map(|act| &*act.action).collect();
+    assert_eq!(actions, ["PAUSE", "CALL", "REPLACE", "CALL"]);
+    assert_eq!(all[0].audit, by("ops"));
+    let refused = Act {
+        id: all[1].id,
+        lane: None,
+        tx: None,
+        round: None,
+        action: "CALL".to_owned(),
+        fees: None,
+        severity: None,
+        after: None,
+        audit: said,
+        progress: Progress::Refused,
+        claimed: None,
+        result: Some("403 forbidden".to_owned()),
+        token: None,
+        before_after: None,
+        asked_at: all[1].asked_at,
+        closed_at: all[1].closed_at,
+    };
+    assert_eq!(all[1], refused);
+    assert_eq!(all[1].closed_at, Some(all[1].asked_at));
+    assert_eq!(read(RemedyId(0), 2).await, all[..2]);
+    assert_eq!(read(all[1].id, 10).await, all[2..]);
+    assert_eq!(read(all[3].id, 10).await, []);
+    // A refused call is no act on a lane.
+    let lane_acts = store.acts(Acts::Lane(a.held.lane), None, 10).await.unwrap();
+    assert_eq!(lane_acts.len(), before.len() + 1);
 }
 
 /// Nobody has ever done anything to what is not there.

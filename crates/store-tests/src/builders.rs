@@ -114,10 +114,12 @@ pub fn payload(wei: u64) -> Payload {
 pub fn tx(n: u64) -> NewTx {
     NewTx {
         tx: id(n),
+        seal: None,
         request_id: None,
         body: Body::Managed(payload(n)),
         not_after: None,
         meta: None,
+        created_by: Some("billing".into()),
     }
 }
 
@@ -234,5 +236,6 @@ pub fn audit() -> Audit {
         by: "operator".to_owned(),
         reason: "a scenario".to_owned(),
         details: Some(r#"{"ticket":"T-1"}"#.to_owned()),
+        node: None,
     }
 }

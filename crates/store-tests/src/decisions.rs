@@ -5,7 +5,9 @@ use fencepost_app::ports::{
     Act, Action, Acts, AskedRemedy, Audit, Closing, Decided, Decision, LaneMoved, NewRemedy,
     Progress, RemedyId, StoreError,
 };
+use fencepost_domain::Bytes;
 use fencepost_domain::attempt::{self, SignedFees};
+use fencepost_domain::decision::{After, Severity};
 use fencepost_domain::transition::Input;
 
 use crate::Harness;
@@ -23,6 +25,7 @@ fn said() -> Audit {
         by: "policy".to_owned(),
         reason: "理由 — the fee is too low".to_owned(),
         details: None,
+        node: None,
     }
 }
 
@@ -31,6 +34,9 @@ fn decision(remedy: RemedyId, action: Option<Action>) -> Decided {
         remedy,
         action,
         fees: action.map(|_| FEES),
+        raw: None,
+        severity: None,
+        after: None,
         audit: said(),
     }
 }
@@ -132,11 +138,16 @@ pub async fn whatever_was_decided_is_claimed_by_the_next_leader(harness: &dyn Ha
         (Action::Placeholder, None),
     ];
     let mut decided = Vec::new();
+    let raw = Some(Bytes::from_static(&[0xc0]));
     for (n, (action, fees)) in (0..).zip(actions) {
+        let signs = !matches!(action, Action::Resubmit);
         let question = ask(&a, n, 1, Action::Decide).await;
         claim(&a).await;
         let decision = Decided {
             fees,
+            raw: raw.clone().filter(|_| signs),
+            severity: Severity::ALL.get(usize::try_from(n).unwrap()).copied(),
+            after: signs.then_some(After::Stuck),
             ..decision(question, Some(action))
         };
         let answer = a.store.decide_remedy(&a.holder, a.held, &decision).await;
@@ -153,9 +164,34 @@ pub async fn whatever_was_decided_is_claimed_by_the_next_leader(harness: &dyn Ha
             remedy: claimed.id,
             action: Some(claimed.action),
             fees: claimed.fees,
+            raw: claimed.raw,
+            severity: claimed.severity,
+            after: claimed.after,
             audit: claimed.audit,
         };
         assert_eq!(again, decided);
+        assert!(!claimed.is_first_claim, "somebody was asked");
+    }
+    let (first, second) = (newest(&b, 0).await, newest(&b, 1).await);
+    assert_eq!((first.severity, first.after), (Some(Severity::Info), None));
+    let told = (second.severity, second.after);
+    assert_eq!(told, (Some(Severity::Warning), Some(After::Stuck)));
+}
+
+/// A question that nobody has claimed was asked of nobody: its first leader may ask, and no later one.
+pub async fn a_first_claim_is_told_from_a_later_one(harness: &dyn Harness) {
+    let bench = Bench::new(harness).await;
+    let a = bench.seat("a", lane(1)).await;
+    a.accept(txs([1])).await;
+    a.step(id(1), sign(11)).await;
+    ask(&a, 1, 1, Action::Decide).await;
+    for (who, is_first) in [("b", true), ("c", false)] {
+        bench.lapse().await;
+        let seat = bench.seat(who, lane(1)).await;
+        let held = [seat.held];
+        let claimed = seat.store.claim_remedies(&seat.holder, &held, 10).await;
+        let claimed = only(claimed.unwrap().remedies);
+        assert_eq!(claimed.is_first_claim, is_first, "{who}");
     }
 }
 

@@ -125,27 +125,31 @@ pub async fn a_reservation_is_due_after_its_grace(harness: &dyn Harness) {
     assert_eq!((claimed.tx, claimed.submit_attempts), (id(1), 0));
 }
 
-/// What a holder has sent is looked for at once, however long its loan still lasts.
-pub async fn a_submitted_nonce_is_due_at_once(harness: &dyn Harness) {
+/// When a hash was named, the reservation is due when the call says, however long its own time still lasts.
+pub async fn a_submitted_nonce_is_due_when_the_call_says(harness: &dyn Harness) {
     let bench = Bench::new(harness).await;
     let a = bench.seat("a", lane(1)).await;
-    a.accept(vec![loan(1), loan(2)]).await;
+    a.accept(vec![loan(1), loan(2), loan(3)]).await;
     assert_eq!(ids(&a.claim_due(LATER, 10).await), []);
-    let call = Settle {
-        reservation: id(1),
-        lock: lock(1),
-        act: SettleAct::Submitted(hash(11)),
+    let call = |n: u64, due_in| Settle {
+        reservation: id(n),
+        lock: lock(n),
+        act: SettleAct::Submitted {
+            hash: hash(n),
+            due_in,
+        },
     };
-    bench.store.settle(&call).await.unwrap();
+    bench.store.settle(&call(1, Duration::ZERO)).await.unwrap();
+    bench.store.settle(&call(2, LATER)).await.unwrap();
     let claimed = only(a.claim_due(LATER, 10).await.records);
     assert_eq!(claimed.tx, id(1));
     assert_eq!(claimed.state.name(), Name::Submitted);
     assert_eq!(claimed.submit_attempts, 0, "we have nothing to send");
     assert_eq!(ids(&a.claim_due(LATER, 10).await), [], "it is put off");
     bench.advance(LATER).await;
-    assert_eq!(ids(&a.claim_due(LATER, 10).await), [id(1)]);
+    assert_eq!(ids(&a.claim_due(LATER, 10).await), [id(1), id(2)]);
     // Saying it again is no news.
-    bench.store.settle(&call).await.unwrap();
+    bench.store.settle(&call(1, Duration::ZERO)).await.unwrap();
     assert_eq!(ids(&a.claim_due(LATER, 10).await), []);
 }
 
@@ -258,7 +262,10 @@ pub async fn whatever_has_not_ended_makes_an_orphan(harness: &dyn Harness) {
     let call = Settle {
         reservation: id(2),
         lock: lock(2),
-        act: SettleAct::Submitted(hash(2)),
+        act: SettleAct::Submitted {
+            hash: hash(2),
+            due_in: Duration::ZERO,
+        },
     };
     bench.store.settle(&call).await.unwrap();
     seats[2].accept(txs([3])).await;

@@ -87,6 +87,9 @@ async fn assert_fenced(bench: &Bench<'_>, seat: &Seat) {
             remedy: question.id,
             action,
             fees: None,
+            raw: None,
+            severity: None,
+            after: None,
             audit: audit(),
         };
         let answer = store.decide_remedy(&seat.holder, seat.held, &decided).await;

@@ -2,6 +2,7 @@
 
 use fencepost_app::ports::{
     Acts, CursorMove, CursorMoved, LaneMoved, LaneRefusal, PauseChange, PauseReason, Paused,
+    PausedLanes,
 };
 use fencepost_domain::ids::{LaneId, Nonce};
 use fencepost_domain::state::{Wait, Why};
@@ -10,8 +11,8 @@ use fencepost_domain::transition::Input;
 use crate::Harness;
 use crate::bench::{Bench, Seat, leading, refused};
 use crate::builders::{
-    accepted, audit, id, lane, lane_on, lane_seq, loan, mined, nonce, nonces, placeholder, sign,
-    token, tx, txs,
+    accepted, audit, chain_id, id, lane, lane_on, lane_seq, loan, mined, nonce, nonces,
+    placeholder, sign, token, tx, txs,
 };
 
 const UNKNOWN: LaneId = LaneId(1_000_000);
@@ -53,12 +54,9 @@ async fn forget(seat: &Seat, below: u64) -> CursorMoved {
     moved.unwrap()
 }
 
-async fn lower(seat: &Seat, to: u64) -> CursorMoved {
-    let lower = CursorMove::Lower { to: nonce(to) };
-    let moved = seat
-        .store
-        .move_cursor(seat.held.lane, &lower, &audit())
-        .await;
+async fn set(seat: &Seat, to: u64) -> CursorMoved {
+    let set = CursorMove::Set { to: nonce(to) };
+    let moved = seat.store.move_cursor(seat.held.lane, &set, &audit()).await;
     moved.unwrap()
 }
 
@@ -94,8 +92,8 @@ pub async fn an_unknown_lane_is_answered_as_such(harness: &dyn Harness) {
     assert_eq!(store.lane(lane(9)).await.unwrap(), None);
     let paused = store.pause(UNKNOWN, PauseChange::Resume, &audit()).await;
     assert_eq!(paused.unwrap(), Paused::UnknownLane);
-    let lower = CursorMove::Lower { to: nonce(0) };
-    let moved = store.move_cursor(UNKNOWN, &lower, &audit()).await;
+    let set = CursorMove::Set { to: nonce(0) };
+    let moved = store.move_cursor(UNKNOWN, &set, &audit()).await;
     assert_eq!(moved.unwrap(), CursorMoved::UnknownLane);
     let raise = CursorMove::Raise {
         holder: a.holder.clone(),
@@ -153,6 +151,44 @@ pub async fn lanes_are_listed_page_by_page(harness: &dyn Harness) {
     assert_eq!(listed(None, 2).await, sorted[..2]);
     assert_eq!(listed(Some(sorted[1]), 2).await, sorted[2..]);
     assert_eq!(listed(Some(sorted[2]), 2).await, []);
+}
+
+/// Paused lanes are counted by chain and reason, whoever leads them; those that go on are not.
+pub async fn paused_lanes_are_counted_by_chain_and_reason(harness: &dyn Harness) {
+    let bench = Bench::new(harness).await;
+    let a = bench.seat("a", lane(1)).await;
+    assert_eq!(bench.store.paused_lanes().await.unwrap(), []);
+    let clashed = bench.seat_of(&a.holder, lane(2)).await;
+    let second = bench.seat_of(&a.holder, lane(3)).await;
+    let far = bench.seat_of(&a.holder, lane_on(7, 1)).await;
+    bench.seat_of(&a.holder, lane_on(7, 2)).await;
+    for seat in [&a, &second, &far] {
+        pause(seat).await;
+    }
+    change(&clashed, PauseChange::Pause(PauseReason::NonceClash)).await;
+    bench
+        .store
+        .release(&a.holder, &[second.held])
+        .await
+        .unwrap();
+    let counted = |chain, reason, count| PausedLanes {
+        chain: chain_id(chain),
+        reason,
+        count,
+    };
+    let mut told = bench.store.paused_lanes().await.unwrap();
+    told.sort_by_key(|each| (each.chain, each.reason.word()));
+    let expected = [
+        counted(1, PauseReason::NonceClash, 1),
+        counted(1, PauseReason::Operator, 2),
+        counted(7, PauseReason::Operator, 1),
+    ];
+    assert_eq!(told, expected);
+    for seat in [&clashed, &far] {
+        change(seat, PauseChange::Resume).await;
+    }
+    let told = bench.store.paused_lanes().await.unwrap();
+    assert_eq!(told, [counted(1, PauseReason::Operator, 2)]);
 }
 
 /// A paused lane gives no nonces and stores no attempts; what is on its way is followed to its end.
@@ -323,38 +359,47 @@ pub async fn the_audit_of_many_dropped_nonces_is_cut(harness: &dyn Harness) {
     assert_eq!(changed[1], one);
 }
 
-/// A cursor goes down by an operator's hand only, on a paused lane, above everything that is held.
-pub async fn a_cursor_goes_down_only_above_what_is_held(harness: &dyn Harness) {
+/// An operator sets a cursor on a paused lane only, up or down, above everything that is held. Whoever led
+/// the lane leads it no longer: what it remembers is void.
+pub async fn an_operator_sets_a_cursor_above_what_is_held(harness: &dyn Harness) {
     let bench = Bench::new(harness).await;
-    let a = bench.seat("a", lane(1)).await;
+    let mut a = bench.seat("a", lane(1)).await;
     a.accept(txs(0..4)).await;
     assert_eq!(raise(&a, 9).await, now(4, 9));
     a.confirm(id(1), 11).await;
     a.step(id(0), Input::Reject).await;
     a.step(id(2), Input::Reject).await;
     a.step(id(3), Input::Reject).await;
-    assert_eq!(lower(&a, 5).await, CursorMoved::NotPaused);
+    for to in [5, 12] {
+        assert_eq!(set(&a, to).await, CursorMoved::NotPaused);
+    }
     pause(&a).await;
     let before = bench.dump().await;
     // What has ended in a block holds its nonce for ever.
     for to in [0, 1] {
-        assert_eq!(lower(&a, to).await, CursorMoved::Holds(nonce(1)));
+        assert_eq!(set(&a, to).await, CursorMoved::Holds(nonce(1)));
     }
-    for to in [9, 10] {
-        assert_eq!(lower(&a, to).await, now(9, 9));
-    }
+    assert_eq!(set(&a, 9).await, now(9, 9));
     bench
         .dump()
         .await
         .assert_same(&before, "a cursor that stays");
-    assert_eq!(lower(&a, 3).await, now(9, 3));
+    assert_eq!(set(&a, 12).await, now(9, 12));
+    assert_eq!(a.view().await.leader, None);
+    assert_eq!(raise(&a, 13).await, CursorMoved::Fenced, "an old token");
+    assert_eq!(set(&a, 3).await, now(12, 3));
     assert_eq!(
         a.view().await.free,
         nonces([0, 2]),
         "3 is the cursor's again"
     );
-    assert_eq!(lower(&a, 2).await, now(3, 2));
+    assert_eq!(set(&a, 2).await, now(3, 2));
+    let of = Acts::Lane(a.held.lane);
+    let acts = bench.store.acts(of, None, 3).await.unwrap();
+    let acts: Vec<_> = acts.iter().map(|act| act.action.as_str()).collect();
+    assert_eq!(acts, ["LOWER_CURSOR", "LOWER_CURSOR", "RAISE_CURSOR"]);
     assert_eq!(change(&a, PauseChange::Resume).await, Paused::Now(None));
+    a = bench.seat_of(&a.holder, lane(1)).await;
     assert_eq!(a.accept(txs([10, 11])).await, [0, 2]);
     bench.dump().await.assert_sound();
 }
@@ -375,8 +420,8 @@ pub async fn gaps_are_nonces_that_nobody_holds(harness: &dyn Harness) {
     };
     assert_eq!(gaps(0, 10).await, [1, 2, 4, 5]);
     assert_eq!(gaps(2, 2).await, [2, 4]);
-    assert_eq!(gaps(6, 10).await, []);
-    assert_eq!(gaps(100, 10).await, []);
+    assert_eq!(gaps(6, 10).await, [0_u64; 0]);
+    assert_eq!(gaps(100, 10).await, [0_u64; 0]);
     assert_eq!(a.accept(txs([11])).await, [1]);
     assert_eq!(gaps(0, 10).await, [2, 4, 5]);
 }

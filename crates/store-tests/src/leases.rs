@@ -2,7 +2,7 @@
 
 use fencepost_app::ports::{
     Acquired, Action, Beat, Bid, CursorMove, CursorMoved, Decided, Decision, Held, Holder,
-    LaneRefusal, Lead, NewRemedy, Peer, Renewed, StoreError,
+    LaneRefusal, Lead, NewRemedy, Peer, Reach, Renewed, StoreError, Taken,
 };
 use fencepost_domain::ids::{Incarnation, LaneId, NodeId, Nonce};
 
@@ -21,7 +21,7 @@ pub async fn a_first_bid_leads_with_token_one(harness: &dyn Harness) {
     let lead = leading(bench.bid(&a, id, false).await);
     let expected = Lead {
         token: token(1),
-        changed: true,
+        taken: Taken::Inserted,
         next_nonce: Nonce::ZERO,
         paused: None,
     };
@@ -41,7 +41,7 @@ pub async fn a_second_bid_of_the_leader_renews_under_the_same_token(harness: &dy
     a.accept(txs(1..=3)).await;
     bench.advance(harness.terms().duration * 3 / 4).await;
     let lead = leading(bench.bid(&a.holder, a.held.lane, false).await);
-    assert_eq!((lead.token, lead.changed), (token(1), false));
+    assert_eq!((lead.token, lead.taken), (token(1), Taken::Kept));
     assert_eq!(lead.next_nonce.get(), 3);
     // Without the renewal the lease would be over by now.
     bench.advance(harness.terms().duration * 3 / 4).await;
@@ -54,7 +54,7 @@ pub async fn a_fresh_bid_takes_a_new_token_and_fences_the_old_one(harness: &dyn 
     let bench = Bench::new(harness).await;
     let a = bench.seat("a", lane(1)).await;
     let lead = leading(bench.bid(&a.holder, a.held.lane, true).await);
-    assert_eq!((lead.token, lead.changed), (token(2), true));
+    assert_eq!((lead.token, lead.taken), (token(2), Taken::Retaken));
     assert_eq!(refused(a.create(txs([1])).await), LaneRefusal::Fenced);
 }
 
@@ -82,7 +82,7 @@ pub async fn another_node_takes_over_only_after_expiry_and_skew(harness: &dyn Ha
 
     bench.advance(terms.skew).await;
     let lead = leading(bench.bid(&b, a.held.lane, false).await);
-    assert_eq!((lead.token, lead.changed), (token(2), true));
+    assert_eq!((lead.token, lead.taken), (token(2), Taken::Stolen));
     let answer = bench.bid(&a.holder, a.held.lane, true).await;
     assert!(matches!(answer, Acquired::Led(leader) if leader.node == b.node));
 }
@@ -98,7 +98,7 @@ pub async fn an_expired_leader_is_fenced_until_it_bids_again(harness: &dyn Harne
     assert_eq!(kept, [Renewed::Fenced]);
     assert_eq!(refused(a.create(txs([1])).await), LaneRefusal::Fenced);
     let lead = leading(bench.bid(&a.holder, a.held.lane, false).await);
-    assert_eq!((lead.token, lead.changed), (token(2), true));
+    assert_eq!((lead.token, lead.taken), (token(2), Taken::Retaken));
 }
 
 /// A node that starts again need not wait for the lease of its own earlier start, and that start,
@@ -118,7 +118,7 @@ pub async fn a_restarted_node_takes_its_lanes_back_at_once(harness: &dyn Harness
     bench.dump().await.assert_same(&before, "a ghost's bid");
 
     let lead = leading(bench.bid(&new, old.held.lane, false).await);
-    assert_eq!((lead.token, lead.changed), (token(2), true));
+    assert_eq!((lead.token, lead.taken), (token(2), Taken::Retaken));
     assert_eq!(refused(old.create(txs([1])).await), LaneRefusal::Fenced);
     // The right token in the hands of the wrong incarnation is as bad as an old token.
     let ghost = crate::bench::Seat {
@@ -153,7 +153,7 @@ pub async fn a_released_lane_is_free_at_once_and_its_token_stays(harness: &dyn H
     let again = bench.store.release(&a.holder, &[a.held]).await.unwrap();
     assert_eq!(again, []);
     let lead = leading(bench.bid(&b.holder, a.held.lane, false).await);
-    assert_eq!((lead.token, lead.changed), (token(2), true));
+    assert_eq!((lead.token, lead.taken), (token(2), Taken::Inserted));
 }
 
 /// A leader that stops after its lease has run out still frees the lane for others.
@@ -225,6 +225,9 @@ pub async fn every_fenced_write_renews_the_lease(harness: &dyn Harness) {
         remedy: only(claimed.unwrap().remedies).id,
         action: None,
         fees: None,
+        raw: None,
+        severity: None,
+        after: None,
         audit: audit(),
     };
     bench.advance(part).await;
@@ -281,7 +284,15 @@ pub async fn bids_answer_lane_by_lane(harness: &dyn Harness) {
     assert_eq!(bench.store.acquire(&a, &url("a"), &[]).await.unwrap(), []);
 }
 
-/// Nodes see each other for three leases after their last heartbeat.
+/// A chain, and whether it is reached: the first is not.
+fn reach(chain: u64) -> Reach {
+    Reach {
+        chain: chain_id(chain),
+        usable: chain > 1,
+    }
+}
+
+/// Nodes see each other for three leases after their last heartbeat, and which chains the others have and reach.
 pub async fn nodes_that_beat_lately_see_each_other(harness: &dyn Harness) {
     let bench = Bench::new(harness).await;
     let (b, a) = (bench.node("b").await, bench.node("a").await);
@@ -289,10 +300,10 @@ pub async fn nodes_that_beat_lately_see_each_other(harness: &dyn Harness) {
         node: holder.node.clone(),
         incarnation: holder.incarnation,
         url: url(holder.node.as_str()),
-        chains: chains.iter().copied().map(chain_id).collect(),
+        chains: chains.iter().copied().map(reach).collect(),
     };
     let beat = async |holder: &Holder, chains: &[u64]| {
-        let chains: Vec<_> = chains.iter().copied().map(chain_id).collect();
+        let chains: Vec<_> = chains.iter().copied().map(reach).collect();
         bench.store.beat(holder, &chains).await.unwrap()
     };
     beat(&b, &[1, 137]).await;

@@ -15,6 +15,7 @@ pub mod fences;
 pub mod accepting;
 pub mod nonces;
 pub mod queue;
+pub mod deadlines;
 pub mod moves;
 pub mod feed;
 pub mod due;
@@ -24,6 +25,7 @@ pub mod remedies;
 pub mod decisions;
 pub mod acts;
 pub mod lanes;
+pub mod importing;
 pub mod reads;
 pub mod limits;
 pub mod concurrency;
@@ -118,6 +120,7 @@ macro_rules! scenarios {
                 queued_transactions_wait_in_order_of_arrival
                 lanes_with_a_queue_are_listed_by_id
                 the_backlog_is_told_by_chain
+                the_backlog_tells_what_is_stuck_and_why
                 queueing_needs_no_leadership
                 duplicates_are_met_in_the_queue_and_beyond
                 a_full_queue_takes_no_more
@@ -130,6 +133,11 @@ macro_rules! scenarios {
                 promotions_of_many_lanes_answer_lane_by_lane
                 an_expired_or_cancelled_transaction_leaves_the_queue
             }
+            deadlines {
+                a_late_transaction_is_given_no_nonce
+                a_late_transaction_is_not_promoted
+                a_row_keeps_its_seal
+            }
             moves {
                 an_attempt_is_stored_before_it_is_sent
                 attempts_are_numbered_and_never_change
@@ -139,6 +147,7 @@ macro_rules! scenarios {
                 a_stale_move_changes_nothing_of_its_lane
                 lanes_of_one_move_answer_on_their_own
                 a_reorg_clears_the_receipt_and_goes_back_and_forth
+                published_confirmations_are_read_from_where_a_list_begins
                 a_rejected_transaction_gives_its_nonce_back
                 the_last_error_is_kept_and_cut
                 a_lanes_history_has_no_holes
@@ -159,7 +168,7 @@ macro_rules! scenarios {
                 only_bytes_to_send_count_a_try
                 a_move_sets_the_time_or_keeps_it
                 a_reservation_is_due_after_its_grace
-                a_submitted_nonce_is_due_at_once
+                a_submitted_nonce_is_due_when_the_call_says
                 the_next_leader_claims_what_the_last_one_left
                 a_paused_lanes_work_is_still_claimed
                 lanes_with_work_and_no_leader_are_orphans
@@ -215,6 +224,7 @@ macro_rules! scenarios {
             decisions {
                 a_decision_takes_the_place_of_the_question
                 whatever_was_decided_is_claimed_by_the_next_leader
+                a_first_claim_is_told_from_a_later_one
                 a_decision_to_do_nothing_closes_the_round
                 only_a_claimed_question_is_decided
                 the_next_leader_answers_what_was_left_open
@@ -227,6 +237,7 @@ macro_rules! scenarios {
                 the_audit_tells_that_a_remedy_came_too_late
                 acts_are_read_from_the_newest_down
                 acts_on_a_lane_tell_what_they_changed
+                the_audit_is_read_in_order_with_what_was_refused
                 the_unknown_have_no_acts
                 lanes_with_remedies_to_see_to_are_listed_by_id
             }
@@ -247,14 +258,25 @@ macro_rules! scenarios {
                 an_unknown_lane_is_answered_as_such
                 a_view_shows_what_holds_the_lane_up
                 lanes_are_listed_page_by_page
+                paused_lanes_are_counted_by_chain_and_reason
                 a_paused_lane_gives_nothing_but_follows
                 a_pause_outlives_its_leader
                 reconciling_raises_the_cursor_to_the_chain
                 a_leader_raises_its_cursor_and_never_lowers_it
                 what_is_free_is_forgotten_below_the_chains_count_alone
                 the_audit_of_many_dropped_nonces_is_cut
-                a_cursor_goes_down_only_above_what_is_held
+                an_operator_sets_a_cursor_above_what_is_held
                 gaps_are_nonces_that_nobody_holds
+            }
+            importing {
+                what_is_taken_over_is_followed_and_lent_like_our_own
+                an_import_is_written_whole_or_not_at_all
+                a_dry_run_changes_nothing
+                only_a_paused_lane_takes_over_anything
+                a_cursor_is_never_imported_below_what_is_held
+                nonces_that_were_given_back_and_are_open_elsewhere_are_free_no_longer
+                an_import_ends_what_its_leader_remembers
+                an_import_names_nothing_twice_and_is_bounded
             }
             limits {
                 reads_are_bounded

@@ -225,12 +225,15 @@ pub async fn long_texts_are_refused(harness: &dyn Harness) {
     ] {
         let pause = PauseChange::Pause(PauseReason::Operator);
         invalid(store.pause(lane_id, pause, &long).await, "pause");
-        let lower = CursorMove::Lower { to: nonce(0) };
+        let lower = CursorMove::Set { to: nonce(0) };
         invalid(store.move_cursor(lane_id, &lower, &long).await, "cursor");
         let decided = Decided {
             remedy: RemedyId(1),
             action: None,
             fees: None,
+            raw: None,
+            severity: None,
+            after: None,
             audit: long.clone(),
         };
         let decided = store.decide_remedy(&a.holder, a.held, &decided).await;

@@ -7,6 +7,7 @@
 mod memory;
 mod lanes;
 mod operate;
+mod import;
 mod accept;
 mod moves;
 mod remedies;

@@ -1,7 +1,9 @@
 //! Moves: attempts before they are sent, outcomes, receipts, reorgs; stale ones change nothing.
 
 use fencepost_app::ports::{LaneMoved, LaneMoves, Move};
+use fencepost_domain::B256;
 use fencepost_domain::attempt::{self, Outcome};
+use fencepost_domain::confirmation::{Publish, Stretch};
 use fencepost_domain::event;
 use fencepost_domain::flat::Name;
 use fencepost_domain::ids::LaneId;
@@ -270,6 +272,60 @@ pub async fn a_reorg_clears_the_receipt_and_goes_back_and_forth(harness: &dyn Ha
     let events = bench.store.history(id(1), lane_seq(0), 100).await.unwrap();
     let forks = events.iter().filter(|event| event.event.new_fork);
     assert_eq!(forks.count(), 3);
+    bench.dump().await.assert_sound();
+}
+
+/// The blocks that events publish are read back as they were, and of each transaction from where its list begins.
+pub async fn published_confirmations_are_read_from_where_a_list_begins(harness: &dyn Harness) {
+    let bench = Bench::new(harness).await;
+    let a = bench.seat("a", lane(1)).await;
+    a.accept(txs([1, 2, 3])).await;
+    let own = a.mine(id(1), 11).await.state.inclusion().unwrap().block;
+    a.mine(id(2), 12).await;
+    let blocks = |parent: B256, above: u64, hashes: &[u64]| {
+        let hashes = hashes.iter().map(|n| hash(*n)).collect();
+        Stretch::new(parent, own.number.plus(above).unwrap(), hashes).unwrap()
+    };
+    let steps = [
+        Publish::Append(blocks(own.hash, 1, &[201, 202])),
+        Publish::Append(blocks(hash(202), 3, &[203])),
+        Publish::Replace(blocks(own.hash, 1, &[201, 302, 303])),
+        Publish::Append(blocks(hash(303), 4, &[304])),
+    ];
+    let mut written = Vec::new();
+    for (n, publish) in steps.into_iter().enumerate() {
+        if n == 2 {
+            let listing = bench.store.listing(&[id(1)]).await.unwrap();
+            let kinds: Vec<_> = listing.iter().map(|each| each.event.kind).collect();
+            use event::Kind::{Confirmations, Receipt};
+            assert_eq!(kinds, [Receipt, Confirmations, Confirmations]);
+        }
+        let (Publish::Append(blocks) | Publish::Replace(blocks)) = &publish else {
+            panic!("{publish:?}");
+        };
+        written.push(blocks.clone());
+        a.step(id(1), Input::Covered(publish)).await;
+    }
+    let events = bench.store.history(id(1), lane_seq(0), 100).await.unwrap();
+    let read = events
+        .iter()
+        .filter_map(|each| each.event.confirmations.clone());
+    assert_eq!(read.collect::<Vec<_>>(), written);
+    // A fork begins a list; what was never signed has none.
+    let listing = bench.store.listing(&[id(3), id(2), id(1), id(9)]).await;
+    let listing: Vec<_> = listing
+        .unwrap()
+        .into_iter()
+        .map(|each| (each.tx, each.event.new_fork, each.event.confirmations))
+        .collect();
+    let (fork, more) = (written[2].clone(), written[3].clone());
+    let expected = [
+        (id(1), true, Some(fork)),
+        (id(1), false, Some(more)),
+        (id(2), false, None),
+    ];
+    assert_eq!(listing, expected);
+    assert_eq!(bench.store.listing(&[]).await.unwrap(), []);
     bench.dump().await.assert_sound();
 }
 

@@ -7,14 +7,14 @@ use fencepost_app::ports::{
 };
 use fencepost_domain::flat::Name;
 use fencepost_domain::ids::{LaneId, TxId};
-use fencepost_domain::state::{Failed, State, Wait};
+use fencepost_domain::state::{Failed, State, Wait, Why};
 use fencepost_domain::transition::Input;
 
 use crate::Harness;
 use crate::bench::{Bench, Seat, done, known, new_nonce, only, refused};
 use crate::builders::{
-    chain_id, id, lane, lane_on, lane_seq, nonce, nonces, placeholder, request, token, tx, txs,
-    version,
+    chain_id, id, lane, lane_on, lane_seq, nonce, nonces, placeholder, request, sign, token, tx,
+    txs, version,
 };
 
 const PLENTY: usize = 1_000;
@@ -89,6 +89,7 @@ pub async fn the_backlog_is_told_by_chain(harness: &dyn Harness) {
         |tx: TxId| async move { store.find(&Key::Id(tx)).await.unwrap().unwrap().created_at };
     let backlog = |chain, count, oldest_at, last| Backlog {
         chain: chain_id(chain),
+        stuck: None,
         count,
         oldest_at,
         last: id(last),
@@ -121,6 +122,21 @@ pub async fn the_backlog_is_told_by_chain(harness: &dyn Harness) {
     }
     let told = store.backlog(None, PLENTY).await.unwrap();
     assert_eq!(told, [backlog(1, 2, oldest(id(4)).await, 7)]);
+}
+
+/// What is STUCK is counted apart, by its reason.
+pub async fn the_backlog_tells_what_is_stuck_and_why(harness: &dyn Harness) {
+    let bench = Bench::new(harness).await;
+    let a = bench.seat("a", lane(1)).await;
+    a.accept(txs([1, 2, 3, 4])).await;
+    for (n, why) in [(2, Why::NoFunds), (3, Why::Gap), (4, Why::NoFunds)] {
+        a.step(id(n), sign(n)).await;
+        a.step(id(n), Input::Stick(why)).await;
+    }
+    let told = bench.store.backlog(None, PLENTY).await.unwrap();
+    let told: Vec<_> = told.iter().map(|each| (each.stuck, each.count)).collect();
+    let expected = [(None, 1), (Some(Why::Gap), 1), (Some(Why::NoFunds), 2)];
+    assert_eq!(told, expected);
 }
 
 /// Any node may queue, for lanes it does not lead and for lanes that nobody leads.

@@ -1,5 +1,7 @@
 //! Reservations: nonces lent to those who sign themselves. Their lock is the fence.
 
+use std::time::Duration;
+
 use fencepost_app::ports::{Key, LATE_HASHES_MAX, Record, Settle, SettleAct, Settled};
 use fencepost_domain::attempt;
 use fencepost_domain::event;
@@ -24,7 +26,15 @@ async fn settle(bench: &Bench<'_>, n: u64, act: SettleAct) -> Settled {
 }
 
 async fn submitted(bench: &Bench<'_>, n: u64, sent: u64) -> Settled {
-    settle(bench, n, SettleAct::Submitted(hash(sent))).await
+    settle(
+        bench,
+        n,
+        SettleAct::Submitted {
+            hash: hash(sent),
+            due_in: Duration::ZERO,
+        },
+    )
+    .await
 }
 
 fn settled(answer: Settled) -> Record {
@@ -210,8 +220,14 @@ pub async fn a_wrong_lock_opens_nothing(harness: &dyn Harness) {
     let before = bench.dump().await;
     for n in 1..=3 {
         for act in [
-            SettleAct::Submitted(hash(22)),
-            SettleAct::Submitted(hash(99)),
+            SettleAct::Submitted {
+                hash: hash(22),
+                due_in: Duration::ZERO,
+            },
+            SettleAct::Submitted {
+                hash: hash(99),
+                due_in: Duration::ZERO,
+            },
             SettleAct::Recycle,
             SettleAct::Extend(TTL * 9),
         ] {

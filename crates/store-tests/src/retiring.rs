@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use fencepost_app::ports::{
-    Action, Acts, Body, CursorMove, CursorMoved, Key, NewRemedy, PauseChange, PauseReason, Retire,
-    Retired, Stage, StoreError,
+    Action, Acts, Body, CursorMove, CursorMoved, Import, Imported, Key, Loan, NewRemedy, OpenBody,
+    OpenTx, PauseChange, PauseReason, Retire, Retired, Stage, StoreError, Unimportable,
 };
 use fencepost_domain::ids::{Height, Nonce};
 use fencepost_domain::state::Why;
@@ -13,8 +13,8 @@ use fencepost_domain::transition::Input;
 use crate::Harness;
 use crate::bench::{Bench, conflicting, done, known};
 use crate::builders::{
-    accepted, audit, chain_id, feed_seq, hash, id, included, lane, lane_seq, loan, mined, nonce,
-    nonces, request, request_id, sign, tx, txs,
+    GRACE, TTL, accepted, audit, chain_id, feed_seq, hash, id, included, lane, lane_seq, loan,
+    lock, mined, nonce, nonces, request, request_id, sign, tx, txs,
 };
 
 /// How long ago something ended that is retired here.
@@ -176,10 +176,33 @@ pub async fn nonces_of_what_is_deleted_stay_used(harness: &dyn Harness) {
             },
         ),
     ] {
-        let lower = CursorMove::Lower { to: nonce(to) };
+        let lower = CursorMove::Set { to: nonce(to) };
         let moved = store.move_cursor(lane_id, &lower, &audit()).await.unwrap();
         assert_eq!(moved, expected);
     }
+    // Another service that says it has given such a nonce is wrong.
+    let given = OpenTx {
+        tx: id(90),
+        seal: None,
+        nonce: nonce(1),
+        request_id: None,
+        body: OpenBody::Submitted(
+            Loan {
+                lock: lock(90),
+                ttl: TTL,
+                grace: GRACE,
+            },
+            hash(90),
+        ),
+    };
+    let import = Import {
+        next_nonce: nonce(9),
+        open: vec![given],
+        dry_run: false,
+    };
+    let imported = store.import(lane_id, &import, &audit()).await.unwrap();
+    let used = Imported::Refused(vec![(0, Unimportable::NonceUsed)]);
+    assert_eq!(imported, used);
 }
 
 /// What a reorg brought back is no longer final: it keeps everything, and its old ending stays in the feed

@@ -7,6 +7,7 @@ mod home;
 mod supervisor;
 mod server;
 mod standby;
+mod pgbouncer;
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Deref;
@@ -23,6 +24,7 @@ use tokio::task::spawn_blocking;
 use home::Home;
 use supervisor::Supervisor;
 
+pub use pgbouncer::{PgBouncer, PoolMode};
 pub use server::{Database, Server, Signal, connect};
 pub use standby::Standby;
 
@@ -85,6 +87,11 @@ impl Deref for Cluster {
 impl Cluster {
     /// Makes a new, empty server and starts it.
     pub async fn start(options: Options) -> Result<Self> {
+        Self::start_with(options, vec![]).await
+    }
+
+    /// The same with files in its data directory, name and contents: `pg_hba.conf`, `server.key`.
+    pub async fn start_with(options: Options, files: Vec<(String, String)>) -> Result<Self> {
         spawn_blocking(move || {
             let supervisor = Supervisor::spawn()?;
             supervisor.order("init")?;
@@ -93,6 +100,9 @@ impl Cluster {
                 .iter()
                 .map(|(name, value)| (&**name, &**value));
             configure(supervisor.home(), SETTINGS.into_iter().chain(theirs))?;
+            for (name, contents) in &files {
+                supervisor.home().write(&format!("data/{name}"), contents)?;
+            }
             Self::first_start(supervisor, free_port)
         })
         .await?

@@ -7,18 +7,19 @@ use std::time::Duration;
 
 use fencepost_domain::ids::{Lane, LaneId, Nonce};
 use fencepost_domain::nonce::{Alignment, ChainCount, align};
-use fencepost_domain::state::Wait;
 
 use super::report::Report;
 use super::work::{Work, Works};
 use super::worker::Worker;
 use crate::causes::Causes;
+use crate::directory::Seat;
 use crate::lifecycle::accept::Verdict;
 use crate::lifecycle::failed;
 use crate::ports::{
-    Audit, ChainUnavailable, CountMode, CursorMove, CursorMoved, Held, PageQuery, PauseChange,
-    PauseReason, StoreError,
+    Audit, ChainUnavailable, CountMode, CursorMove, CursorMoved, Held, PauseChange, PauseReason,
+    StoreError,
 };
+use crate::writes::lane_error;
 
 /// How soon a chain that did not answer is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
@@ -55,7 +56,7 @@ impl Latest {
 
 /// What became of the question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Answer {
+pub(super) enum Answer {
     Given,
     /// None, and the lane goes on by its own history.
     Lacking,
@@ -83,11 +84,11 @@ impl Worker {
             return;
         }
         let now = self.node.ticks.ticks();
-        let lanes: Vec<(LaneId, Held, Lane)> = works
+        let lanes: Vec<(LaneId, Held, Seat)> = works
             .iter()
-            .filter_map(|(lane, work)| Some((*lane, work.held?, work.seat.lane)))
+            .filter_map(|(lane, work)| Some((*lane, work.held?, work.seat)))
             .collect();
-        for (id, held, lane) in lanes {
+        for (id, held, seat) in lanes {
             let standing = self.standing(held, now);
             if standing == Standing::Fresh {
                 continue;
@@ -97,7 +98,7 @@ impl Worker {
                 continue;
             }
             if !self.parked.contains_key(&id) {
-                self.count(held, lane);
+                self.count(held, seat);
                 self.parked.insert(id, None);
             }
             if standing == Standing::Stale
@@ -135,7 +136,7 @@ impl Worker {
     }
 
     /// Asks, in a task of its own.
-    fn count(&self, held: Held, lane: Lane) {
+    fn count(&self, held: Held, seat: Seat) {
         let (Some(mode), Some(chain)) = (self.node.settings.chain_query, self.node.chain.clone())
         else {
             return;
@@ -143,12 +144,15 @@ impl Worker {
         let node = Arc::clone(&self.node);
         let memory = self.memory.get(&held.lane);
         let has_free = memory.is_some_and(|memory| !memory.free.is_empty());
+        let is_new = memory.is_some_and(|memory| memory.cursor == Nonce::ZERO);
+        let mode = if is_new { seat.start.mode() } else { mode };
+        let lane = seat.lane;
         self.node.hand(async move {
             let count = chain.count(lane, mode).await;
             // What is only in a pool may never be mined: a free nonce is dropped for a block alone.
             let latest = if has_free {
                 match chain.count(lane, CountMode::Latest).await {
-                    Ok(latest) if latest.unanimous => Latest::At(latest.highest),
+                    Ok(latest) if latest.is_unanimous() => Latest::At(latest.highest),
                     Ok(_) | Err(_) => Latest::Unknown,
                 }
             } else {
@@ -202,7 +206,7 @@ impl Worker {
                 Latest::At(_) | Latest::Unasked | Latest::Unknown => latest,
             };
             let aligned = match count {
-                Ok(count) => self.align_one(&mut work, seat.lane, held, count, now).await,
+                Ok(count) => self.align_one(&mut work, seat, held, count, now).await,
                 Err(error) => {
                     tracing::warn!(error = %Causes(&error), lane = held.lane.0, "the chain cannot be asked where the account stands");
                     self.go_on_without(&mut work, seat.lane, held, now).await
@@ -225,22 +229,34 @@ impl Worker {
     async fn align_one(
         &mut self,
         work: &mut Option<Work>,
-        lane: Lane,
+        seat: Seat,
         held: Held,
         count: ChainCount,
         now: Duration,
     ) -> Result<(), StoreError> {
-        let Some(cursor) = self.cursor(lane, held).await? else {
+        let Some(cursor) = self.cursor(seat.lane, held).await? else {
             return Ok(());
         };
-        let has_history = count.highest > cursor && self.has_history(lane, cursor).await?;
-        match align(cursor, count, has_history, self.node.settings.max_jump) {
+        let is_first =
+            !self.node.store_memory.is_acquainted() && self.node.first_mode(seat, cursor).is_some();
+        if cursor == Nonce::ZERO && !(is_first && count.highest > cursor) {
+            return self.begin_lane(work, seat, held, count, now).await;
+        }
+        // A store that this node does not know may lack what the chain has: no jump is too small to stop for.
+        let max_jump = if is_first {
+            0
+        } else {
+            self.node.settings.max_jump
+        };
+        match align(cursor, count, max_jump) {
             Alignment::Keep => self.aligned(held, cursor, now, Answer::Given),
-            Alignment::Raise { to, finding } => {
-                if finding {
-                    tracing::error!(lane = held.lane.0, %cursor, chain = %to, "the chain is ahead of our cursor: someone else uses this key");
-                }
+            Alignment::Raise { to } => {
+                lane_error!(self.node, held, nonce = %cursor, chain = %to, "the chain is ahead of our cursor: someone else uses this key");
                 self.raise(work, held, to, now).await?;
+            }
+            Alignment::Doubt if is_first => {
+                self.aligned(held, cursor, now, Answer::Needed);
+                self.wait_for_chain(work.take());
             }
             Alignment::Doubt => {
                 tracing::warn!(lane = held.lane.0, %cursor, chain = %count.highest, "endpoints disagree about the account's count");
@@ -249,14 +265,15 @@ impl Worker {
             Alignment::Jump { to } => {
                 // It gives no nonces while it is paused; asking and pausing again would change nothing.
                 self.aligned(held, cursor, now, Answer::Given);
-                let view = self.node.store.lane(lane).await?;
+                let view = self.node.store.lane(seat.lane).await?;
                 if view.is_some_and(|view| view.paused.is_some()) {
                     return Ok(());
                 }
-                tracing::error!(lane = held.lane.0, %cursor, chain = %to, "the chain is too far ahead of our cursor: the lane is paused");
+                lane_error!(self.node, held, nonce = %cursor, chain = %to, "the chain is too far ahead of our cursor: the lane is paused");
                 let audit = self.audit("the chain's count is too far ahead of the cursor");
                 let change = PauseChange::Pause(PauseReason::CursorJump);
                 self.node.store.pause(held.lane, change, &audit).await?;
+                self.log_pause(held, cursor, PauseReason::CursorJump);
                 self.memory.remove(&held.lane);
                 if let Some(work) = work.take() {
                     work.tell_all(&Verdict::Paused(PauseReason::CursorJump));
@@ -266,7 +283,7 @@ impl Worker {
         Ok(())
     }
 
-    async fn raise(
+    pub(super) async fn raise(
         &mut self,
         work: &mut Option<Work>,
         held: Held,
@@ -285,7 +302,10 @@ impl Worker {
             .move_cursor(held.lane, &raise, &audit)
             .await?
         {
-            CursorMoved::Now { to, .. } => self.aligned(held, to, now, Answer::Given),
+            CursorMoved::Now { from, to } => {
+                self.node.log_cursor(held, from, to);
+                self.aligned(held, to, now, Answer::Given);
+            }
             CursorMoved::Fenced => self.fenced(held, "raise"),
             CursorMoved::NotPaused | CursorMoved::Holds(_) | CursorMoved::UnknownLane => {
                 self.aligned(held, to, now, Answer::Lacking);
@@ -298,8 +318,8 @@ impl Worker {
         Ok(())
     }
 
-    /// The chain is out of reach. A lane with a history goes on by its cursor; of a new one nobody
-    /// else knows where it stands, so its requests wait.
+    /// The chain is out of reach. A lane that has begun goes on by its cursor. Requests of a new lane wait, because only
+    /// the chain knows where its account stands, and so do those of any lane in a store that this node does not know.
     async fn go_on_without(
         &mut self,
         work: &mut Option<Work>,
@@ -310,7 +330,7 @@ impl Worker {
         let Some(cursor) = self.cursor(lane, held).await? else {
             return Ok(());
         };
-        if self.has_history(lane, cursor).await? {
+        if cursor > Nonce::ZERO && self.node.store_memory.is_acquainted() {
             self.aligned(held, cursor, now, Answer::Lacking);
         } else {
             self.aligned(held, cursor, now, Answer::Needed);
@@ -319,9 +339,9 @@ impl Worker {
         Ok(())
     }
 
-    fn wait_for_chain(&self, work: Option<Work>) {
+    pub(super) fn wait_for_chain(&self, work: Option<Work>) {
         for ask in work.into_iter().flat_map(Work::all) {
-            ask.queue(&self.node, Wait::Leader);
+            ask.await_chain(&self.node);
         }
     }
 
@@ -335,20 +355,7 @@ impl Worker {
         Ok(view.map(|view| view.next_nonce))
     }
 
-    /// Whether the lane has given a nonce. What only waits in it says nothing about the chain.
-    async fn has_history(&self, lane: Lane, cursor: Nonce) -> Result<bool, StoreError> {
-        if cursor == Nonce::ZERO {
-            return Ok(false);
-        }
-        let newest = PageQuery {
-            lane: Some(lane),
-            limit: 1,
-            ..PageQuery::default()
-        };
-        Ok(!self.node.store.page(&newest).await?.is_empty())
-    }
-
-    fn aligned(&mut self, held: Held, cursor: Nonce, now: Duration, answer: Answer) {
+    pub(super) fn aligned(&mut self, held: Held, cursor: Nonce, now: Duration, answer: Answer) {
         let known = Aligned {
             at: now,
             answer,
@@ -366,6 +373,7 @@ impl Worker {
             by: format!("node {}", self.node.holder.node.as_str()),
             reason: reason.to_owned(),
             details: None,
+            node: Some(self.node.holder.node.clone()),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Storing the requests of a turn with their nonces, all lanes in one statement.
 
-use fencepost_domain::ids::Nonce;
+use std::sync::Arc;
+
+use fencepost_domain::ids::{Nonce, TxId};
 use fencepost_domain::mutant::Mutant;
 use fencepost_domain::nonce;
 use fencepost_domain::state::Wait;
@@ -13,10 +15,12 @@ use crate::causes::Causes;
 use crate::directory::Seat;
 use crate::lifecycle::accept::{Verdict, stored, with_nonce};
 use crate::lifecycle::failed;
+use crate::node::Node;
 use crate::ports::{
     Body, Held, LaneBatch, LaneCreated, LaneRefusal, NewTx, PauseChange, PauseReason, StoreError,
     Stored,
 };
+use crate::writes::{Line, OrDash, Write, lane_error};
 
 /// So many answers are told apart from the worker. Fewer are told sooner than a task is begun; of more the next
 /// statement of a busy lane would have to wait for all.
@@ -91,7 +95,7 @@ impl Worker {
                         LaneCreated::Refused(why) => refused.push((batch.held, work.asks, why)),
                     }
                 }
-                tell_stored(known, rows);
+                tell_stored(&self.node, known, rows);
                 // Some of these ask the store again: what is stored does not wait for that.
                 for (held, asks, why) in refused {
                     self.refused(held, asks, why, "create").await;
@@ -230,9 +234,19 @@ impl Worker {
                 self.memory.remove(&held.lane);
                 self.again(asks);
             }
+            // In the queue they end as expired.
+            LaneRefusal::Late(now) => {
+                let (late, good) = asks.into_iter().partition(|ask| ask.is_late(now));
+                let late: Vec<Ask> = late;
+                for ask in late {
+                    ask.queue(&self.node, Wait::Leader);
+                }
+                self.again(good);
+            }
             LaneRefusal::NonceHeld(nonce) => {
                 self.memory.remove(&held.lane);
-                self.clash(held, nonce).await;
+                let first = asks.first().map(|ask| ask.tx.tx);
+                self.clash(held, nonce, first).await;
                 tell(asks, Verdict::Paused(PauseReason::NonceClash));
             }
             LaneRefusal::Exhausted => tell(asks, Verdict::Exhausted),
@@ -243,14 +257,29 @@ impl Worker {
 
     /// Someone holds a nonce that the cursor was about to give. That should be impossible: no more is
     /// given until a person has looked.
-    async fn clash(&self, held: Held, nonce: Nonce) {
-        let node_id = self.node.holder.node.as_str();
-        tracing::error!(node_id, lane = held.lane.0, token = %held.token, %nonce, "the next nonce is held already: the lane is paused");
+    async fn clash(&self, held: Held, nonce: Nonce, first: Option<TxId>) {
+        let tx_id = OrDash(first);
+        lane_error!(self.node, held, %tx_id, %nonce, "the next nonce is held already: the lane is paused");
         let audit = self.audit(&format!("nonce {nonce} is held already"));
         let change = PauseChange::Pause(PauseReason::NonceClash);
-        if let Err(error) = self.node.store.pause(held.lane, change, &audit).await {
-            tracing::error!(error = %Causes(&error), lane = held.lane.0, "pausing the lane failed");
+        match self.node.store.pause(held.lane, change, &audit).await {
+            Ok(_) => self.log_pause(held, nonce, PauseReason::NonceClash),
+            Err(error) => {
+                lane_error!(self.node, held, %tx_id, %nonce, error = %Causes(&error), "pausing the lane failed");
+            }
         }
+    }
+
+    /// Logs that this node has paused a lane, which gave nonces until now.
+    pub(super) fn log_pause(&self, held: Held, nonce: Nonce, reason: PauseReason) {
+        self.node.log_write(&Line {
+            write: Write::Pause,
+            held,
+            tx: None,
+            nonce: Some(nonce),
+            from: ("RUNNING", None),
+            to: (reason.word(), None),
+        });
     }
 }
 
@@ -269,11 +298,12 @@ fn tell_early(works: &mut [Work], batches: &[LaneBatch], now: Timestamp) {
 }
 
 /// Tells what is stored. Many are told by a task of their own, while the worker sees to its next batch.
-fn tell_stored(known: Vec<(Vec<Ask>, Vec<Stored>, Held)>, rows: usize) {
+fn tell_stored(node: &Arc<Node>, known: Vec<(Vec<Ask>, Vec<Stored>, Held)>, rows: usize) {
+    let node = Arc::clone(node);
     let tell = move || {
         for (asks, answers, held) in known {
             for (ask, answer) in asks.into_iter().zip(answers) {
-                let verdict = told(ask.seat, &ask.tx, answer, held);
+                let verdict = told(&node, ask.seat, &ask.tx, answer, held);
                 ask.tell(verdict);
             }
         }
@@ -286,7 +316,7 @@ fn tell_stored(known: Vec<(Vec<Ask>, Vec<Stored>, Held)>, rows: usize) {
 }
 
 /// What became of one request.
-pub(super) fn told(seat: Seat, tx: &NewTx, answer: Stored, held: Held) -> Verdict {
+pub(super) fn told(node: &Node, seat: Seat, tx: &NewTx, answer: Stored, held: Held) -> Verdict {
     let verdict = match answer {
         Stored::New { nonce, at } => {
             let state = with_nonce(tx, nonce);
@@ -298,8 +328,7 @@ pub(super) fn told(seat: Seat, tx: &NewTx, answer: Stored, held: Held) -> Verdic
         Stored::Conflict(record) => Verdict::Conflict(record),
     };
     if let Verdict::New(record) = &verdict {
-        let nonce = record.state.nonce().map(Nonce::column);
-        tracing::debug!(signer = %record.lane.signer, tx_id = %record.tx.0, token = %held.token, nonce, "stored");
+        node.log_stored(Write::Create, held.token, record);
     }
     verdict
 }

@@ -11,6 +11,7 @@ use super::worker::Worker;
 use crate::causes::Causes;
 use crate::lifecycle::accept::Verdict;
 use crate::ports::{Acquired, Bid, READ_LIMIT_MAX, Record, StoreError};
+use crate::writes::{Write, lane_error};
 
 impl Worker {
     /// Finds out what became of requests whose statement was not answered.
@@ -26,8 +27,8 @@ impl Worker {
         let answers = match self.node.bid(&bids).await {
             Ok(answers) => answers,
             Err(error) => {
-                tracing::error!(error = %Causes(&error), "the outcome of a write stays unknown");
                 for work in works {
+                    self.stays_unknown(&work, &error);
                     work.tell_all(&Verdict::Unknown);
                 }
                 return;
@@ -49,7 +50,10 @@ impl Worker {
                     let mut missing = Vec::new();
                     for ask in work.asks {
                         match there.remove(&ask.tx.tx) {
-                            Some(record) => ask.tell(Verdict::New(Box::new(record))),
+                            Some(record) => {
+                                self.node.log_stored(Write::Create, record.token, &record);
+                                ask.tell(Verdict::New(Box::new(record)));
+                            }
                             None => missing.push(ask),
                         }
                     }
@@ -63,13 +67,21 @@ impl Worker {
                     }
                 }
                 Err(error) => {
-                    tracing::error!(error = %Causes(&error), "the outcome of a write stays unknown");
+                    self.stays_unknown(&work, &error);
                     for ask in work.asks {
                         ask.tell(Verdict::Unknown);
                     }
                 }
             }
         }
+    }
+
+    fn stays_unknown(&self, work: &Work, error: &StoreError) {
+        let lane = work.seat.id;
+        let held = work.held.unwrap_or_else(|| self.node.last_held(lane));
+        let first = work.asks.first().map(|ask| ask.tx.tx.to_string());
+        let (tx_id, requests) = (first.unwrap_or_default(), work.asks.len());
+        lane_error!(self.node, held, tx_id, requests, error = %Causes(error), "the outcome of a write stays unknown");
     }
 
     async fn find(&self, asks: &[Ask]) -> Result<HashMap<TxId, Record>, StoreError> {

@@ -1,10 +1,14 @@
 //! One transaction that has not ended, as a leader has it in mind, and what it needs next.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fencepost_domain::attempt;
+use fencepost_domain::confirmation::{List, Stretch};
+use fencepost_domain::event::Event;
 use fencepost_domain::ids::{TxId, Version};
 use fencepost_domain::request::Payload;
+use fencepost_domain::seal::Proof;
 use fencepost_domain::state::{Allocated, Block, Inclusion, Kind, Signing, State, Stuck, Why};
 use fencepost_domain::{B256, Bytes};
 
@@ -19,6 +23,8 @@ pub(crate) struct Entry {
     pub(crate) kind: Kind,
     /// What is to be executed; forgotten once bytes are stored.
     pub(crate) payload: Option<Payload>,
+    /// What its row says about that.
+    pub(crate) proof: Proof,
     /// All bytes that were ever stored, the newest last.
     pub(crate) attempts: Vec<Known>,
     /// The newest bytes themselves, while they may have to be sent.
@@ -53,6 +59,10 @@ pub(crate) struct Entry {
     pub(crate) vouch: Vouch,
     /// No policy is asked about it before this.
     pub(crate) consulted_until: Duration,
+    /// The confirmations that readers of its events have; none while that was not read.
+    pub(crate) published: Option<List<()>>,
+    /// The chain on top of it, as the follower last told it.
+    pub(crate) chain: Option<Arc<Stretch>>,
 }
 
 /// A foreign transaction that has used a nonce of ours.
@@ -120,11 +130,14 @@ impl Entry {
                 Some(_) | None => Vouch::Unasked,
             },
             consulted_until: Duration::ZERO,
+            published: None,
+            chain: None,
             tx: record.tx,
             version: record.version,
             state: record.state,
             kind: record.kind,
             payload: record.payload,
+            proof: record.proof,
             attempts: vec![],
             raw: None,
             busy: Busy::No,
@@ -140,10 +153,24 @@ impl Entry {
     }
 
     /// What the chain has said of it, which is not in the store and is told only once.
-    pub(crate) const fn learned(&mut self, from: &Self) {
+    pub(crate) fn learned(&mut self, from: &Self) {
+        self.chain.clone_from(&from.chain);
         self.taken = from.taken;
         self.final_in = from.final_in;
-        self.end_at = from.end_at;
+        // What was tried in vain was the end of another state.
+        if self.state == from.state {
+            self.end_at = from.end_at;
+        }
+    }
+
+    /// An event of it was written: readers have what it says.
+    pub(crate) fn publishes(&mut self, event: &Event) {
+        if event.begins_list() {
+            self.published = Some(List::empty());
+        }
+        if let Some(list) = &mut self.published {
+            list.read(event, ());
+        }
     }
 
     /// With bytes that the store has for it, in their order.
@@ -170,7 +197,7 @@ impl Entry {
             })
             | State::Stuck(Stuck {
                 hash: None,
-                why: Why::SignerError | Why::Gap | Why::NoFunds,
+                why: Why::SignerError | Why::Gap | Why::NoFunds | Why::Tampered,
                 ..
             }) => Need::Sign,
             // Whose nonce is used can only wait for the chain: no node takes its bytes.

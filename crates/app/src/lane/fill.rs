@@ -59,8 +59,9 @@ impl Worker {
             Ok(Some(LaneCreated::Done { mut txs, .. })) => {
                 self.node.leases.keep(held, sent);
                 self.track(&[(seat, tx)], &txs, held);
-                txs.pop()
-                    .map_or(Verdict::Unknown, |stored| told(seat, tx, stored, held))
+                txs.pop().map_or(Verdict::Unknown, |stored| {
+                    told(&self.node, seat, tx, stored, held)
+                })
             }
             Ok(Some(LaneCreated::Refused(why))) => self.unfilled(held, why),
             Ok(None) => Verdict::Unknown,
@@ -109,6 +110,7 @@ impl Worker {
             | LaneRefusal::CursorMoved(_)
             | LaneRefusal::FreeMoved
             | LaneRefusal::Stale
+            | LaneRefusal::Late(_)
             | LaneRefusal::Busy => Verdict::Overloaded,
         }
     }

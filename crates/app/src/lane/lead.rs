@@ -7,7 +7,8 @@ use super::worker::Worker;
 use crate::causes::Causes;
 use crate::lifecycle::accept::Verdict;
 use crate::node::Node;
-use crate::ports::{Acquired, Bid, Held, StoreError};
+use crate::ports::{Acquired, Bid, Held, Lead, StoreError, Taken};
+use crate::writes::{Line, Write};
 
 impl Node {
     /// Bids for lanes and notes what the answers mean for our leases.
@@ -22,13 +23,8 @@ impl Node {
                         token: lead.token,
                     };
                     self.leases.keep(held, sent);
-                    if lead.changed {
-                        let node_id = self.holder.node.as_str();
-                        tracing::info!(node_id, lane = bid.lane.0, token = %lead.token, "leading the lane");
-                        "taken"
-                    } else {
-                        "kept"
-                    }
+                    self.log_taken(held, lead);
+                    lead.taken.word()
                 }
                 Acquired::Led(_) => "led",
                 Acquired::Ghost(later) => {
@@ -42,6 +38,23 @@ impl Node {
         }
         self.meters.led(self.leases.len());
         Ok(answers)
+    }
+
+    fn log_taken(&self, held: Held, lead: &Lead) {
+        let from = match lead.taken {
+            Taken::Kept => return,
+            Taken::Inserted => "nobody",
+            Taken::Stolen => "another node",
+            Taken::Retaken => "this node",
+        };
+        self.log_write(&Line {
+            write: Write::Acquire,
+            held,
+            tx: None,
+            nonce: Some(lead.next_nonce),
+            from: (from, None),
+            to: ("this node", None),
+        });
     }
 }
 

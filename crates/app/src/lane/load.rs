@@ -28,7 +28,7 @@ impl Worker {
     pub(super) fn begin_track(&mut self, held: Held, view: &LaneView) {
         let known = self.tracks.get(&held.lane);
         let known = known.is_some_and(|track| track.held == held);
-        if known || view.head.is_some() || !self.node.has_life() {
+        if known || view.head.is_some() || !(self.node.has_life() || self.node.lends_by_clock()) {
             return;
         }
         if let Some(seat) = self.node.directory.seat_by_id(held.lane) {
@@ -165,7 +165,6 @@ impl Worker {
         let Some(nonce) = record.state.nonce() else {
             return;
         };
-        let due_at = self.loan_due(&record);
         let since = self.waits_since(&record, &stored);
         let again = self.is_to_resubmit(record.tx);
         let Some(track) = self.tracks.get_mut(&held.lane) else {
@@ -182,7 +181,6 @@ impl Worker {
             tx: record.tx,
         };
         let mut entry = Entry::new(record, since);
-        entry.due_at = due_at;
         for attempt in stored {
             entry.stored(attempt);
         }
@@ -216,14 +214,6 @@ impl Worker {
         let sent = record.first_submit_at.unwrap_or(record.created_at);
         let signed = stored.last().map_or(sent, |newest| newest.at);
         self.ticks_at(sent.max(signed))
-    }
-
-    /// When a lent nonce is looked at by which nothing was sent in its time; what is due is the store's
-    /// clock to say.
-    fn loan_due(&self, record: &Record) -> Duration {
-        let grace = self.node.settings.lending.grace;
-        let until = record.reservation.map(|loan| loan.expires_at);
-        until.map_or(Duration::ZERO, |until| self.ticks_at(until) + grace)
     }
 
     /// A time of day as it was, or will be, on the clock that only passes.

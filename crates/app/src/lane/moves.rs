@@ -15,6 +15,7 @@ use crate::causes::Causes;
 use crate::lifecycle::finality::Ending;
 use crate::lifecycle::follow::board::Whose;
 use crate::ports::{Closing, Held, LaneMoved, LaneMoves, Move, StoreError};
+use crate::writes::lane_error;
 
 /// What is true of an entry once its move is written.
 #[derive(Debug)]
@@ -187,13 +188,18 @@ impl Worker {
             LaneMoved::Done(_) => {
                 self.node.leases.keep(held, sent);
                 for (step, (nonce, then)) in batch.moves.into_iter().zip(planned) {
-                    self.moved(held.lane, nonce, step, then);
+                    self.moved(held, nonce, step, then);
                 }
             }
             LaneMoved::Fenced => self.fenced(held, "apply"),
             LaneMoved::Paused(_) => self.unpaused(held, batch.moves, planned),
             LaneMoved::KnownHash(tx) => {
-                tracing::error!(lane = held.lane.0, tx_id = %tx, "these bytes are stored already as another transaction's");
+                for (step, (nonce, _)) in batch.moves.iter().zip(&planned) {
+                    let Some(attempt) = &step.attempt else {
+                        continue;
+                    };
+                    lane_error!(self.node, held, tx_id = %step.tx, %nonce, tx_hash = %attempt.hash, other_tx_id = %tx, "bytes that were to be stored are another transaction's already: these, or others of the same write");
+                }
                 self.forget(held.lane);
             }
             LaneMoved::Stale(_) | LaneMoved::Busy | LaneMoved::UnknownLane => {
@@ -223,8 +229,12 @@ impl Worker {
         }
     }
 
-    fn moved(&mut self, lane: LaneId, nonce: Nonce, step: Move, then: Then) {
-        self.log(lane, nonce, &step);
+    fn moved(&mut self, held: Held, nonce: Nonce, step: Move, then: Then) {
+        let lane = held.lane;
+        self.node.log_move(held, Some(nonce), &step);
+        self.node.meters.ended(&step.to);
+        self.node.waiters.moved(step.tx, &step.to);
+        self.count_fork(&step);
         self.errand_over(&step);
         if step.to.is_final() {
             self.over(lane, nonce, &step);
@@ -241,6 +251,7 @@ impl Worker {
         let mut freed = false;
         if let Some(entry) = track.get_mut(nonce) {
             entry.version = version;
+            entry.publishes(&step.event);
             let was_stuck = entry.stuck().is_some();
             entry.state = step.to;
             freed = was_stuck && entry.stuck().is_none();
@@ -281,9 +292,8 @@ impl Worker {
                 entry.to_send = false;
                 entry.refused = false;
                 entry.failures = 0;
-                // A place in the lane's window is free.
                 if seat.max_in_flight.is_some() {
-                    self.node.nudge(lane);
+                    self.has_room(lane);
                 }
             }
             Then::Reorged => {
@@ -295,24 +305,11 @@ impl Worker {
         }
     }
 
-    /// Every critical write is logged with who made it.
-    pub(crate) fn log(&self, lane: LaneId, nonce: Nonce, step: &Move) {
-        let Some(track) = self.tracks.get(&lane) else {
-            return;
-        };
-        let (from, from_sub) = step.from;
-        tracing::debug!(
-            signer = %track.seat.lane.signer,
-            tx_id = %step.tx,
-            node_id = self.node.holder.node.as_str(),
-            token = %track.held.token,
-            %nonce,
-            from = from.word(),
-            from_sub,
-            to = step.to.name().word(),
-            to_sub = step.to.sub(),
-            "moved"
-        );
+    /// What readers of its events had is void.
+    pub(crate) fn count_fork(&self, step: &Move) {
+        if step.event.new_fork {
+            self.node.meters.new_fork();
+        }
     }
 }
 

@@ -3,20 +3,23 @@
 
 use std::time::Duration;
 
+use fencepost_domain::flat::Name;
 use fencepost_domain::ids::{LaneId, TxId};
-use fencepost_domain::state::{Kind, State, Wait};
+use fencepost_domain::state::{Allocated, Signing, State, Wait};
 use fencepost_domain::transition::Input;
 
+use super::track::Track;
 use super::work::{Ask, Work, Works};
 use super::worker::Worker;
 use crate::causes::Causes;
-use crate::directory::Seat;
+use crate::directory::{InFlightLimit, Seat};
 use crate::lifecycle::accept::Verdict;
 use crate::lifecycle::failed;
 use crate::ports::{
     Held, LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneRefusal, Move, READ_LIMIT_MAX,
     Record, StoreError, Stored, WRITE_LIMIT_MAX,
 };
+use crate::writes::{Line, Write};
 
 /// How many of a queue are looked at, at least.
 const LOOK_MIN: usize = 64;
@@ -88,12 +91,13 @@ impl Worker {
         }
     }
 
-    /// Requests whose time has passed on the way get no nonce: in the queue they end as expired.
+    /// Requests whose time seems to have passed go the way of the queue, where the store decides: there they end as expired, or
+    /// get a nonce after all. The others of the lane then need not be sent twice.
     fn set_late_aside(&self, work: &mut Work) {
-        let now = self.node.clock.now();
+        let now = self.node.skew.store_time(self.node.clock.now());
         let (late, good): (Vec<Ask>, Vec<Ask>) = std::mem::take(&mut work.asks)
             .into_iter()
-            .partition(|ask| ask.tx.not_after.is_some_and(|until| until < now));
+            .partition(|ask| ask.is_late(now));
         work.asks = good;
         work.later
             .extend(late.into_iter().map(|ask| (ask, Wait::Leader)));
@@ -111,7 +115,11 @@ impl Worker {
                 .is_some_and(|known| known.waiting);
         let room = match work.seat.max_in_flight {
             None => usize::MAX,
-            Some(most) => most.saturating_sub(self.in_flight(work.seat, most).await?),
+            Some(limit) => {
+                // Placeholders of this turn are stored before its requests, whatever the limit.
+                let in_flight = self.in_flight(work.seat, limit).await? + work.fills.len();
+                limit.max.saturating_sub(in_flight)
+            }
         };
         if !waits {
             work.queue_from(room, Wait::Window);
@@ -143,33 +151,49 @@ impl Worker {
         Ok(Some(Front { held, txs, more }))
     }
 
-    /// How many hold a nonce and are in no block; stops counting at `most`.
-    async fn in_flight(&self, seat: Seat, most: usize) -> Result<usize, StoreError> {
-        let (mut count, mut after) = (0, None);
+    /// How many of the lane count against its limit; stops counting there. The store is asked, so that a new
+    /// leader counts what others have given. An end that a reorg has undone counts before that is written.
+    async fn in_flight(&self, seat: Seat, limit: InFlightLimit) -> Result<usize, StoreError> {
+        let undone = |track: &Track| {
+            let entries = track.iter();
+            entries.filter(|(_, entry)| entry.state.is_final()).count()
+        };
+        let (mut count, mut after) = (self.tracks.get(&seat.id).map_or(0, undone), None);
         loop {
             let page = self
                 .node
                 .store
                 .unfinished(seat.id, after, READ_LIMIT_MAX)
                 .await?;
-            let counted = |record: &&Record| {
-                record.kind != Kind::Reserved && record.state.inclusion().is_none()
-            };
-            count += page.iter().filter(counted).count();
+            let counted = page
+                .iter()
+                .filter(|record| limit.until.counts(&record.state));
+            count += counted.count();
             after = page.last().and_then(|record| record.state.nonce());
-            if page.len() < READ_LIMIT_MAX || count >= most {
+            if page.len() < READ_LIMIT_MAX || count >= limit.max {
                 return Ok(count);
             }
         }
     }
 
-    /// Ends what was not to be given a nonce any more; returns the others.
+    /// Something of the lane is in flight no more: what waits for that goes on at once.
+    pub(crate) fn has_room(&mut self, lane: LaneId) {
+        if let Some(memory) = self.memory.get_mut(&lane) {
+            memory.rests_until = Duration::ZERO;
+        }
+        self.node.nudge(lane);
+    }
+
+    /// Ends what was not to be given a nonce any more, by the store's clock; returns the others.
     async fn end_expired(
         &mut self,
         held: Held,
         queued: Vec<Record>,
     ) -> Result<Vec<Record>, StoreError> {
-        let now = self.node.clock.now();
+        if queued.iter().all(|record| record.not_after.is_none()) {
+            return Ok(queued);
+        }
+        let now = self.node.store.now().await?;
         let (late, good): (Vec<Record>, Vec<Record>) = queued
             .into_iter()
             .partition(|record| record.not_after.is_some_and(|until| until < now));
@@ -188,11 +212,16 @@ impl Worker {
         let answers = self
             .node
             .store
-            .complete(&self.node.holder, &[moves])
+            .complete(&self.node.holder, std::slice::from_ref(&moves))
             .await?;
         match answers.first() {
             Some(LaneMoved::Done(_)) => {
                 self.node.leases.keep(held, sent);
+                for step in &moves.moves {
+                    self.node.log_move(held, None, step);
+                    self.node.meters.ended(&step.to);
+                    self.node.waiters.moved(step.tx, &step.to);
+                }
                 Ok(good)
             }
             Some(LaneMoved::Fenced) => {
@@ -249,13 +278,30 @@ impl Worker {
                 } => {
                     self.node.leases.keep(promotion.held, sent);
                     self.node.meters.batch(txs.len());
+                    self.log_promoted(&promotion, &txs);
                     self.advance(promotion.held, next_nonce, more_free);
                     self.unlearn(promotion.held, &txs);
+                    self.wake(&promotion.txs, &txs);
                     if more {
                         self.drain_again(promotion.held.lane);
                     }
                 }
                 LaneCreated::Refused(why) => self.unpromoted(works, promotion.held, why).await,
+            }
+        }
+    }
+
+    fn log_promoted(&self, promotion: &LanePromotion, txs: &[Stored]) {
+        for (tx, stored) in promotion.txs.iter().zip(txs) {
+            if let Stored::New { nonce, .. } = stored {
+                self.node.log_write(&Line {
+                    write: Write::Promote,
+                    held: promotion.held,
+                    tx: Some(*tx),
+                    nonce: Some(*nonce),
+                    from: (Name::Queued.word(), None),
+                    to: (Name::Allocated.word(), None),
+                });
             }
         }
     }
@@ -268,6 +314,20 @@ impl Worker {
         });
         if let (Some(lowest), Some(track)) = (lowest.min(), self.tracks.get_mut(&held.lane)) {
             track.unlearn_from(lowest);
+        }
+    }
+
+    /// Clients that wait for a nonce have it now.
+    fn wake(&self, promoted: &[TxId], answers: &[Stored]) {
+        for (tx, answer) in promoted.iter().zip(answers) {
+            if let Stored::New { nonce, .. } = answer {
+                let bytes = Signing::Unsigned;
+                let state = State::Allocated(Allocated {
+                    nonce: *nonce,
+                    bytes,
+                });
+                self.node.waiters.moved(*tx, &state);
+            }
         }
     }
 

@@ -6,8 +6,9 @@ use fencepost_domain::ids::ChainId;
 
 use crate::causes::Causes;
 use crate::node::Node;
-use crate::ports::{Beat, Held, Renewed, StoreError, WRITE_LIMIT_MAX};
+use crate::ports::{Beat, Held, Peer, Reach, Renewed, StoreError, WRITE_LIMIT_MAX};
 use crate::settings::ChainSettings;
+use crate::writes::{Line, Write};
 
 /// Above so many lanes, those that nobody uses are given up instead of renewed: that is a write for each of them every
 /// few seconds.
@@ -17,6 +18,8 @@ const LEDGER_MAX: usize = 2_000;
 const TOGETHER: usize = 256;
 /// How long a lane is unused before it may be given up.
 const UNUSED_FOR: Duration = Duration::from_secs(60);
+/// How many lanes a line about many names.
+const NAMED_MAX: usize = 16;
 /// How many are looked at in one pass.
 const GIVEN_UP_MAX: usize = 200;
 
@@ -46,8 +49,8 @@ impl Node {
 
     fn lost(&self, held: Held) {
         self.meters.fenced("renew");
-        let node_id = self.holder.node.as_str();
-        tracing::warn!(node_id, lane = held.lane.0, token = %held.token, "fenced: the lease is lost");
+        let (signer, node_id) = (self.signer_of(held.lane), self.holder.node.as_str());
+        tracing::warn!(%signer, node_id, token = %held.token, "fenced: the lease is lost");
         self.leases.lose(held);
     }
 
@@ -61,7 +64,7 @@ impl Node {
     /// others would leave lanes to us that we can do nothing for.
     fn reaches(&self, chain: &ChainSettings) -> bool {
         let Some(port) = &self.chain else {
-            return true;
+            return false;
         };
         let health = port.health();
         let known = health.iter().filter(|known| known.name == chain.name);
@@ -72,10 +75,20 @@ impl Node {
 
     /// Says that we live, and learns who else does.
     pub async fn beat(&self) {
-        let chains = self.chains.iter().filter(|chain| self.reaches(chain));
-        let chains: Vec<_> = chains.map(|chain| chain.id).collect();
+        let chains = self.chains.iter().filter(|_| self.chain.is_some());
+        let chains: Vec<Reach> = chains
+            .map(|chain| Reach {
+                chain: chain.id,
+                usable: self.reaches(chain),
+            })
+            .collect();
         match self.store.beat(&self.holder, &chains).await {
-            Ok(Beat::Alive(peers)) => self.set_living(peers),
+            Ok(Beat::Alive(peers)) => {
+                let others = peers.iter().filter(|peer| peer.node != self.holder.node);
+                let urls = others.map(|peer| peer.url.clone()).collect();
+                self.store_memory.met_peers(urls);
+                self.set_living(peers);
+            }
             Ok(Beat::Ghost(later)) => self.become_ghost(later),
             Err(error) => tracing::warn!(error = %Causes(&error), "the heartbeat failed"),
         }
@@ -108,12 +121,19 @@ impl Node {
         self.release(&idle).await
     }
 
+    /// Whether another living node reaches this chain.
+    pub(crate) fn is_reached_elsewhere(&self, chain: ChainId) -> bool {
+        let is_other = |peer: &&Peer| peer.node != self.holder.node;
+        let living = self.living();
+        living
+            .iter()
+            .filter(is_other)
+            .any(|peer| peer.reaches(chain))
+    }
+
     /// Gives up the lanes of chains that we have not reached for as long as a lease lasts, while another
-    /// node does: there they can go on.
+    /// node does: there they can go on. A node without `rpc` reaches none.
     pub async fn release_unreached(&self) -> Result<(), StoreError> {
-        if self.chain.is_none() {
-            return Ok(());
-        }
         let now = self.ticks.ticks();
         let mut lost = Vec::new();
         for chain in &self.chains {
@@ -124,10 +144,7 @@ impl Node {
             }
             let since = *unreached.entry(chain.id).or_insert(now);
             drop(unreached);
-            let elsewhere = self
-                .living()
-                .iter()
-                .any(|peer| peer.node != self.holder.node && peer.chains.contains(&chain.id));
+            let elsewhere = self.is_reached_elsewhere(chain.id);
             if elsewhere && now.saturating_sub(since) >= self.settings.lease.duration {
                 lost.push(chain.id);
             }
@@ -138,11 +155,31 @@ impl Node {
         };
         let held: Vec<Held> = self.leases.all().into_iter().filter(on_lost).collect();
         if !held.is_empty() {
-            let lanes = held.len();
-            tracing::error!(
-                lanes,
-                "no endpoint of their chain answers here: these lanes are left to another node"
-            );
+            let node_id = self.holder.node.as_str();
+            let (lanes, named) = (held.len(), held.iter().take(NAMED_MAX));
+            let signers = named
+                .clone()
+                .map(|held| self.signer_of(held.lane).to_string());
+            let tokens = named.map(|held| held.token.to_string());
+            let signer = signers.collect::<Vec<_>>().join(" ");
+            let token = tokens.collect::<Vec<_>>().join(" ");
+            if self.chain.is_some() {
+                tracing::error!(
+                    signer,
+                    node_id,
+                    token,
+                    lanes,
+                    "no endpoint of their chain answers here: these lanes are left to another node"
+                );
+            } else {
+                tracing::warn!(
+                    signer,
+                    node_id,
+                    token,
+                    lanes,
+                    "this node has no rpc: these lanes are left to a node that reaches their chain"
+                );
+            }
         }
         self.release(&held).await
     }
@@ -157,7 +194,17 @@ impl Node {
             for held in held {
                 self.leases.lose(*held);
             }
-            self.store.release(&self.holder, held).await?;
+            let released = self.store.release(&self.holder, held).await?;
+            for held in held.iter().filter(|held| released.contains(&held.lane)) {
+                self.log_write(&Line {
+                    write: Write::Release,
+                    held: *held,
+                    tx: None,
+                    nonce: None,
+                    from: ("this node", None),
+                    to: ("nobody", None),
+                });
+            }
         }
         self.meters.led(self.leases.len());
         Ok(())

@@ -9,7 +9,7 @@ use crate::lifecycle::fill::Filled;
 use crate::lifecycle::follow::Sight;
 use crate::lifecycle::follow::board::Whose;
 use crate::ports::{ChainUnavailable, Decided, Held, LaneMoved, Move, Receipt, StoreError};
-use crate::recovery::consult::Opened;
+use crate::recovery::decided::Question;
 use crate::recovery::examine::Findings;
 use crate::reservation::vouch::Named;
 use crate::reservation::{Counted, Due};
@@ -53,7 +53,7 @@ pub(crate) enum Report {
     Consulted {
         held: Held,
         tx: TxId,
-        opened: Option<Opened>,
+        opened: Option<Box<Question>>,
     },
     /// The policy has said what it wants done.
     Advised {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use fencepost_domain::ids::Nonce;
+use fencepost_domain::ids::{Nonce, TxId};
 use fencepost_domain::state::State;
 
 use super::entry::{Busy, Entry, Need};
@@ -18,6 +18,10 @@ const AHEAD: usize = 4;
 
 /// How many lent nonces are kept in mind; what is beyond is read when its time comes.
 const LENT_MAX: usize = 4_096;
+
+/// How often due work is claimed in a lane with open reservations. Only the store's clock says when they are over, so it is
+/// asked. Longer ends them later; shorter costs a statement for nothing.
+const LOANS_EVERY: Duration = Duration::from_secs(2);
 
 /// How far a lane's transactions are in mind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +80,8 @@ pub(crate) struct Track {
     pub(crate) suspect: bool,
     /// When lent nonces were last read: their holders speak to any node.
     pub(crate) lent_read_at: Duration,
+    /// When due work was last claimed.
+    pub(crate) claimed_at: Option<Duration>,
 }
 
 impl Track {
@@ -103,6 +109,7 @@ impl Track {
             examined_at: None,
             suspect: false,
             lent_read_at: Duration::ZERO,
+            claimed_at: None,
         }
     }
 
@@ -130,6 +137,12 @@ impl Track {
     fn is_inside(&self, nonce: Nonce) -> bool {
         let highest = self.entries.last_key_value();
         highest.is_some_and(|(highest, _)| nonce < *highest)
+    }
+
+    /// The nonce of a transaction that is in mind.
+    pub(crate) fn nonce_of(&self, tx: TxId) -> Option<Nonce> {
+        let found = self.entries.iter().find(|(_, entry)| entry.tx == tx);
+        found.map(|(nonce, _)| *nonce)
     }
 
     pub(crate) fn insert(&mut self, nonce: Nonce, entry: Entry) {
@@ -272,8 +285,7 @@ impl Track {
         }
     }
 
-    /// Whether something in the window waits to be sent again since `now`, or a lent nonce was not used
-    /// in its time.
+    /// Whether something in the window waits to be sent again since `now`, or a reservation may be over.
     pub(crate) fn has_due(&self, now: Duration) -> bool {
         let sends = self.window().any(|(_, entry)| {
             entry.need() == Need::Block
@@ -281,10 +293,22 @@ impl Track {
                 && !entry.to_send
                 && entry.due_at <= now
         });
-        let is_late = |(_, entry): (Nonce, &Entry)| {
-            matches!(entry.state, State::Reserved(_)) && entry.due_at <= now
+        sends || self.may_have_late_loan(now, false)
+    }
+
+    /// Whether a reservation may be over, or, with `named`, one whose holder has named a hash; and the store was not asked
+    /// lately. Beyond what is in mind there may be some.
+    pub(crate) fn may_have_late_loan(&self, now: Duration, named: bool) -> bool {
+        let lately = |at: Duration| now.saturating_sub(at) < LOANS_EVERY;
+        !self.claimed_at.is_some_and(lately) && self.may_have_loans(named)
+    }
+
+    /// Whether there may be reservations that are open, or, with `named`, submitted.
+    pub(crate) fn may_have_loans(&self, named: bool) -> bool {
+        let counts = |state: &State| {
+            matches!(state, State::Reserved(_)) || (named && matches!(state, State::Submitted(_)))
         };
-        sends || self.lent().any(is_late)
+        self.reach != Reach::All || self.lent().any(|(_, entry)| counts(&entry.state))
     }
 
     /// Those in the window, and lent ones, whose receipts were not asked for since `before`.

@@ -2,10 +2,12 @@
 
 use fencepost_domain::ids::TxId;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use uuid::Uuid;
 
 use fencepost_domain::ids::LaneId;
 use fencepost_domain::state::Wait;
+use jiff::Timestamp;
 use tokio::sync::oneshot;
 
 use crate::directory::Seat;
@@ -56,10 +58,14 @@ impl Ask {
     /// It has to wait in the lane's queue. Handed on here and not by its caller, so that requests of
     /// one lane keep their order.
     ///
-    /// A lent nonce is wanted now or not at all, and a placeholder wants one that was given before.
-    pub(crate) fn queue(self, node: &Node, wait: Wait) {
+    /// A reservation is wanted now or not at all, and a placeholder wants a nonce that was given before.
+    pub(crate) fn queue(self, node: &Arc<Node>, wait: Wait) {
         if !self.can_wait() {
-            self.tell(Verdict::Overloaded);
+            let refusal = match wait {
+                Wait::Leader => Verdict::Overloaded,
+                Wait::Window => Verdict::InFlightLimit,
+            };
+            self.turn_away(node, refusal);
             return;
         }
         node.want(Wanted {
@@ -70,9 +76,33 @@ impl Ask {
         });
     }
 
+    /// Only the chain knows where its lane stands: it waits, or is turned away where it cannot.
+    pub(crate) fn await_chain(self, node: &Arc<Node>) {
+        if self.can_wait() {
+            self.queue(node, Wait::Leader);
+        } else {
+            self.turn_away(node, Verdict::ChainUnavailable);
+        }
+    }
+
+    /// It gets nothing now. One that was stored before is answered with what it has, also in a lane that gives
+    /// nothing more: its holder may have lost the first answer. Whether it was is read outside the worker.
+    fn turn_away(self, node: &Arc<Node>, refusal: Verdict) {
+        let store = Arc::clone(node);
+        node.hand(async move {
+            let verdict = store.known_or(self.seat, &self.tx, refusal).await;
+            self.tell(verdict);
+        });
+    }
+
     /// Whether it has met a queue more often than a busy lane explains.
     pub(crate) const fn is_tired(&self) -> bool {
         self.tries > TRIES / 2
+    }
+
+    /// It is not to be given a nonce any more, if this is the time.
+    pub(crate) fn is_late(&self, now: Timestamp) -> bool {
+        self.tx.not_after.is_some_and(|until| until < now)
     }
 
     const fn can_wait(&self) -> bool {
@@ -135,14 +165,9 @@ impl Work {
             .collect()
     }
 
-    /// Sends the requests from `first` on into the lane's queue. A window that is full is none for nonces
-    /// that are only lent: what becomes of them is not ours to wait for.
+    /// Sends the requests from `first` on into the lane's queue.
     pub(crate) fn queue_from(&mut self, first: usize, wait: Wait) {
-        let mut late = self.asks.split_off(first.min(self.asks.len()));
-        if wait == Wait::Window {
-            let lent = late.extract_if(.., |ask| matches!(ask.tx.body, Body::Reserved(_)));
-            self.asks.extend(lent);
-        }
+        let late = self.asks.split_off(first.min(self.asks.len()));
         self.later = late
             .into_iter()
             .map(|ask| (ask, wait))

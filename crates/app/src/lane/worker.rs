@@ -67,6 +67,8 @@ pub struct Worker {
     pub(super) aligned: HashMap<LaneId, (Token, Aligned)>,
     /// Lanes of which the chain is being asked where they stand, with what waits for the answer.
     pub(super) parked: BTreeMap<LaneId, Option<Work>>,
+    /// New lanes that cannot begin, and why.
+    pub(super) unbegun: HashMap<LaneId, &'static str>,
     /// What waited for such an answer and has it.
     pub(super) released: Vec<Work>,
     /// The unfinished transactions of lanes we lead.
@@ -117,6 +119,7 @@ impl Worker {
             returning: None,
             aligned: HashMap::new(),
             parked: BTreeMap::new(),
+            unbegun: HashMap::new(),
             released: vec![],
             tracks: BTreeMap::new(),
             unread: BTreeSet::new(),
@@ -183,6 +186,7 @@ impl Worker {
         touched.extend(works.keys());
         self.lead(&mut works).await;
         self.recall(&mut works).await;
+        self.begin_unasked(&mut works).await;
         self.align(&mut works);
         self.promote(&mut works).await;
         self.create(works).await;
@@ -195,6 +199,8 @@ impl Worker {
             }
             self.write().await;
             self.complete();
+        } else if self.node.lends_by_clock() {
+            self.lend_by_clock(turn.ticked, touched).await;
         }
     }
 
@@ -215,7 +221,7 @@ impl Worker {
     }
 
     /// Lanes that we lead and have never looked at: whoever made them ours could not tell us.
-    fn sweep(&mut self) {
+    pub(crate) fn sweep(&mut self) {
         self.ticks = self.ticks.wrapping_add(1);
         if !self.ticks.is_multiple_of(SWEEP_TICKS) {
             return;
@@ -227,25 +233,31 @@ impl Worker {
         }
     }
 
+    /// Has in mind what is next to do in a lane; puts out of mind one that is not ours.
+    pub(crate) async fn has_in_mind(&mut self, lane: LaneId) -> bool {
+        if self.load(lane).await {
+            return true;
+        }
+        // Whoever leads it reads it; if that is us again, we are told.
+        if self.node.leases.held(lane).is_none() {
+            self.unread.remove(&lane);
+            self.settled.remove(&lane);
+            self.asked_for.remove(&lane);
+            if self.tracks.contains_key(&lane) {
+                self.forget(lane);
+                self.unread.remove(&lane);
+            }
+        }
+        false
+    }
+
     /// Begins what is next to do in a lane.
     async fn attend(&mut self, lane: LaneId) {
-        if !self.load(lane).await {
-            // Whoever leads it reads it; if that is us again, we are told.
-            if self.node.leases.held(lane).is_none() {
-                self.unread.remove(&lane);
-                self.settled.remove(&lane);
-                self.asked_for.remove(&lane);
-                if self.tracks.contains_key(&lane) {
-                    self.forget(lane);
-                    self.unread.remove(&lane);
-                }
-            }
+        if !self.has_in_mind(lane).await {
             return;
         }
         self.finish_again(lane).await;
-        if self.settled.remove(&lane) {
-            self.read_loans(lane).await;
-        }
+        self.read_settled_loans(lane).await;
         if self.asked_for.remove(&lane) {
             self.claim_errands(lane).await;
         }
@@ -266,7 +278,8 @@ impl Worker {
                 nonces,
                 receipts,
             } => self.asked(held, nonces, receipts).await,
-            Report::Seen { lane: _, sights } => {
+            Report::Seen { lane, sights } => {
+                self.read_published(lane, &sights).await;
                 for (whose, sight) in sights {
                     self.saw(whose, sight).await;
                 }
@@ -313,15 +326,22 @@ impl Worker {
         }
         let track = self.tracks.get(&whose.lane);
         let entry = track.and_then(|track| track.get(whose.nonce));
-        if entry.is_some_and(|entry| entry.tx == whose.tx && entry.busy == Busy::Ending) {
+        let ends = entry.is_some_and(|entry| entry.tx == whose.tx && entry.busy == Busy::Ending);
+        // What the chain was when it was seen is old by then: the newest is kept instead.
+        if ends && !matches!(sight, Sight::Covered(_)) {
             self.postpone(whose, sight);
             return;
         }
         match sight {
             Sight::Mined(receipt) => self.mined(whose.lane, whose, *receipt, true).await,
             Sight::Reorged(block) => self.reorged(whose.lane, whose, block).await,
-            Sight::Final(block) => self.finish(whose.lane, whose, block).await,
-            Sight::Covered(block) => self.covered(whose, block).await,
+            Sight::Final(block, chain) => {
+                if let Some(chain) = chain {
+                    self.keep_chain(whose, chain);
+                }
+                self.finish(whose.lane, whose, block).await;
+            }
+            Sight::Covered(chain) => self.covered(whose, chain).await,
         }
     }
 
@@ -349,8 +369,11 @@ impl Worker {
     /// The store says that the lane is not ours: what we remember of it is void.
     pub(crate) fn fenced(&mut self, held: Held, op: &'static str) {
         self.node.meters.fenced(op);
-        let node_id = self.node.holder.node.as_str();
-        tracing::warn!(node_id, lane = held.lane.0, token = %held.token, op, "fenced: another node leads the lane");
+        let (signer, node_id) = (
+            self.node.signer_of(held.lane),
+            self.node.holder.node.as_str(),
+        );
+        tracing::warn!(%signer, node_id, token = %held.token, op, "fenced: another node leads the lane");
         self.node.leases.lose(held);
         self.memory.remove(&held.lane);
         self.drop_errands(held.lane, None);

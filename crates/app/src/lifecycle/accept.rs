@@ -34,6 +34,11 @@ pub enum Verdict {
     Paused(PauseReason),
     /// Too much waits already. Nothing was stored.
     Overloaded,
+    /// For a reservation, which never waits: the lane has as many in flight as it may. Nothing was stored.
+    InFlightLimit,
+    /// For a reservation, which never waits: only the chain knows where the account stands, and it did not answer or
+    /// endpoints disagree. Nothing was stored.
+    ChainUnavailable,
     /// The lane has no nonces left. Nothing was stored.
     Exhausted,
     /// For a placeholder: that nonce is held, or was never given. Nothing was stored.
@@ -46,7 +51,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// Every word that the meters show.
-    pub const WORDS: [&'static str; 11] = [
+    pub const WORDS: [&'static str; 13] = [
         "new",
         "queued",
         "known",
@@ -54,6 +59,8 @@ impl Verdict {
         "not_leader",
         "paused",
         "overloaded",
+        "in_flight_limit",
+        "chain_unavailable",
         "exhausted",
         "not_open",
         "unavailable",
@@ -71,6 +78,8 @@ impl Verdict {
             Self::NotLeader(_) => "not_leader",
             Self::Paused(_) => "paused",
             Self::Overloaded => "overloaded",
+            Self::InFlightLimit => "in_flight_limit",
+            Self::ChainUnavailable => "chain_unavailable",
             Self::Exhausted => "exhausted",
             Self::NotOpen => "not_open",
             Self::Unavailable => "unavailable",
@@ -157,6 +166,7 @@ impl Node {
         refusal: Option<Verdict>,
     ) -> Pending {
         let in_hand = self.take_in_hand();
+        let tx = tx.sealed(&self.settings.seals, seat.lane);
         let answer = refusal.map_or_else(|| self.put_on_desk(seat, &tx), Err);
         Pending {
             seat,
@@ -264,6 +274,7 @@ pub fn stored(seat: Seat, tx: &NewTx, state: State, token: Token, at: Timestamp)
             Body::Managed(payload) => Some(payload.clone()),
             Body::Reserved(_) | Body::Placeholder(_) => None,
         },
+        proof: tx.proof(),
         retired: None,
         state,
         attempts: 0,
@@ -275,6 +286,7 @@ pub fn stored(seat: Seat, tx: &NewTx, state: State, token: Token, at: Timestamp)
         confirmed_at: None,
         not_after: tx.not_after,
         meta: tx.meta.clone(),
+        created_by: tx.created_by.clone(),
         reservation: loan.map(|loan| Reservation {
             lock: loan.lock,
             expires_at: at.saturating_add(loan.ttl).unwrap_or(Timestamp::MAX),

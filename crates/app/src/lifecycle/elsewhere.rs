@@ -181,7 +181,7 @@ impl Node {
     }
 
     /// A known request is answered by any node, even by one that takes no new ones; of another this is told.
-    async fn known_or(&self, seat: Seat, tx: &NewTx, otherwise: Verdict) -> Verdict {
+    pub(crate) async fn known_or(&self, seat: Seat, tx: &NewTx, otherwise: Verdict) -> Verdict {
         let Some(request_id) = tx.request_id.clone() else {
             return otherwise;
         };

@@ -7,11 +7,15 @@ use fencepost_domain::fee;
 use fencepost_domain::gas;
 use fencepost_domain::ids::{Nonce, TxId};
 use fencepost_domain::request::{Fees, Payload};
+use fencepost_domain::seal::{Content, Proof};
+use fencepost_domain::state::{self, Why};
 use futures::{StreamExt, stream};
 
+use crate::causes::Causes;
 use crate::directory::Seat;
+use crate::lane::entry::Entry;
 use crate::node::Node;
-use crate::ports::{Chain, ChainUnavailable, Estimate, RemedyId, Signer, Unsignable};
+use crate::ports::{Chain, ChainUnavailable, Estimate, Record, RemedyId, Signer, Unsignable};
 
 /// How many of a lane are asked of the key at once.
 const AT_ONCE: usize = 8;
@@ -44,6 +48,38 @@ pub(crate) enum Unfilled {
     Refused(String),
     /// The key cannot be used.
     Key(String),
+    /// The stored row is not the one that was accepted.
+    Tampered(String),
+}
+
+/// A stored row whose content is signed.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    kind: state::Kind,
+    payload: Option<Payload>,
+    proof: Proof,
+    /// It was changed when it was last looked at: it is read again.
+    is_stale: bool,
+}
+
+impl Row {
+    pub(crate) fn of(record: &Record) -> Self {
+        Self {
+            kind: record.kind,
+            payload: record.payload.clone(),
+            proof: record.proof,
+            is_stale: false,
+        }
+    }
+
+    pub(super) fn of_entry(entry: &Entry) -> Self {
+        Self {
+            kind: entry.kind,
+            payload: entry.payload.clone(),
+            proof: entry.proof,
+            is_stale: entry.stuck() == Some(Why::Tampered),
+        }
+    }
 }
 
 /// One transaction to be signed.
@@ -53,18 +89,22 @@ pub(super) struct Draft {
     /// All below it was in blocks when it was asked for.
     pub(super) is_head: bool,
     pub(super) payload: Option<Payload>,
+    /// The row that the payload is from; none where the payload is of our own making.
+    pub(super) row: Option<Row>,
     pub(super) kind: Kind,
     pub(super) errand: Option<Terms>,
+    /// Bytes that a decision has brought: nothing is left to sign.
+    pub(super) ready: Option<Attempt>,
 }
 
 /// On which terms bytes take the place of others.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Terms {
-    pub(super) remedy: RemedyId,
+pub(crate) struct Terms {
+    pub(crate) remedy: RemedyId,
     /// What somebody wants paid.
-    pub(super) fees: Option<SignedFees>,
+    pub(crate) fees: Option<SignedFees>,
     /// What the newest bytes pay.
-    pub(super) older: Option<SignedFees>,
+    pub(crate) older: Option<SignedFees>,
 }
 
 /// Fills and signs a batch of a lane, in order.
@@ -95,8 +135,18 @@ async fn fill_one(
     chain: &dyn Chain,
     signer: &dyn Signer,
     seat: Seat,
-    draft: Draft,
+    mut draft: Draft,
 ) -> Result<Attempt, Unfilled> {
+    if let Some(ready) = draft.ready {
+        return Ok(ready);
+    }
+    if let Some(row) = draft.row.take() {
+        let is_stale = row.is_stale;
+        let row = checked(node, seat, draft.tx, row).await?;
+        if is_stale {
+            draft.payload = row.payload;
+        }
+    }
     let fees = match draft.errand {
         None => first_fees(node, chain, seat, draft.payload.as_ref()).await?,
         Some(terms) => fees_over(node, chain, seat, terms).await?,
@@ -137,6 +187,60 @@ async fn fill_one(
         raw: signed.raw,
         fees: Some(fees),
     })
+}
+
+/// The row, if it is what was accepted for this lane. Every signature over a row's content comes through here.
+async fn checked(node: &Node, seat: Seat, tx: TxId, mut row: Row) -> Result<Row, Unfilled> {
+    if row.is_stale {
+        let found = node.store.find_many(&[tx]).await;
+        let found = found.map_err(|error| Unfilled::Later(Causes(&error).to_string()))?;
+        let gone = || Unfilled::Tampered("the stored row is gone".to_owned());
+        row = Row::of(found.first().ok_or_else(gone)?);
+    }
+    let content = Content {
+        tx,
+        lane: seat.lane,
+        kind: row.kind,
+        payload: row.payload.as_ref(),
+    };
+    let checked = node.settings.seals.check(&content, row.proof);
+    checked.map_err(|why| Unfilled::Tampered(why.to_string()))?;
+    Ok(row)
+}
+
+/// Signs a payload that a policy has brought for the nonce of another. Of a row that was changed no policy has anything signed
+/// but what uses its nonce up: it may have been shown the changed payload.
+pub(crate) async fn sign_instead(
+    node: &Node,
+    seat: Seat,
+    (nonce, tx, row): (Nonce, TxId, &Row),
+    (kind, payload): (Kind, Payload),
+    terms: Terms,
+) -> Result<Attempt, Unfilled> {
+    let (Some(chain), Some(signer)) = (&node.chain, &node.signer) else {
+        return Err(Unfilled::Key(
+            "this node has no chain or no keys".to_owned(),
+        ));
+    };
+    let draft = Draft {
+        nonce,
+        tx,
+        is_head: false,
+        payload: Some(payload),
+        row: executes(kind).then(|| row.clone()),
+        kind,
+        errand: Some(terms),
+        ready: None,
+    };
+    fill_one(node, &**chain, &**signer, seat, draft).await
+}
+
+/// Whether bytes of this kind execute what a client or a policy wants, and not only use a nonce up.
+pub(super) const fn executes(kind: Kind) -> bool {
+    match kind {
+        Kind::Original | Kind::Replacement | Kind::Substitute | Kind::External => true,
+        Kind::Cancel | Kind::Placeholder => false,
+    }
 }
 
 /// The fees of a payload's first bytes.
@@ -243,5 +347,5 @@ async fn estimate_nothing(
 }
 
 fn unreachable(error: ChainUnavailable) -> Unfilled {
-    Unfilled::Unreachable(crate::causes::Causes(&error).to_string())
+    Unfilled::Unreachable(Causes(&error).to_string())
 }

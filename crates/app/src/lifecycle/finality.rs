@@ -52,6 +52,10 @@ impl Worker {
         };
         entry.final_in = Some(block);
         let (tx, nonce) = (entry.tx, whose.nonce);
+        if input == Input::Final && entry.chain.is_some() && entry.busy != Busy::Ending {
+            // Its list is whole before it ends: nothing is published of what has ended.
+            self.publish(whose, true).await;
+        }
         let planned = self
             .plan(lane, nonce, input, Then::Nothing, |step| step)
             .await;
@@ -167,6 +171,7 @@ impl Worker {
     /// It has ended, and is not kept in mind any more.
     pub(crate) fn over(&mut self, lane: LaneId, nonce: Nonce, step: &Move) {
         self.errands.remove(&step.tx);
+        let seat = self.tracks.get(&lane).map(|track| track.seat);
         if let Some(track) = self.tracks.get_mut(&lane) {
             let gone = track.remove(nonce);
             let hashes = gone.into_iter().flat_map(|entry| entry.attempts);
@@ -174,15 +179,22 @@ impl Worker {
                 board.unwatch(hashes.map(|known| known.hash));
             }
         }
-        // A nonce that was given back is free now, and a place in the window too.
+        if self.node.lends_by_clock() {
+            let recycled = step.to.gave_back().is_some();
+            let result = if recycled { "recycled" } else { "used" };
+            self.node.meters.ended_by_clock(result);
+        }
         if step.to.gave_back().is_some() {
+            // The nonce is free now.
             self.memory.remove(&lane);
             self.node.nudge(lane);
+        } else if seat.is_some_and(|seat| seat.max_in_flight.is_some()) {
+            self.has_room(lane);
         }
     }
 
     fn told(&mut self, lane: LaneId, nonce: Nonce, step: Move) {
-        self.log(lane, nonce, &step);
+        self.count_fork(&step);
         self.alert(lane, nonce, &step);
         let track = self.tracks.get(&lane);
         let entry = track.and_then(|track| track.get(nonce));
@@ -207,6 +219,7 @@ impl Worker {
                 |to: &State| matches!(to, State::Stuck(stuck) if stuck.why == Why::ReorgAfterFinal);
             let reorged = entry.final_in.is_some() && undone(&step.to);
             entry.version = version;
+            entry.publishes(&step.event);
             entry.state = step.to;
             entry.busy = Busy::No;
             if reorged {
@@ -286,6 +299,11 @@ impl Completer {
                 for (ending, answer) in endings.into_iter().zip(answers) {
                     if matches!(answer, LaneMoved::Done(_)) {
                         node.leases.keep(ending.held, sent);
+                        for (nonce, step) in &ending.moves {
+                            node.log_move(ending.held, Some(*nonce), step);
+                            node.meters.ended(&step.to);
+                            node.waiters.moved(step.tx, &step.to);
+                        }
                     }
                     node.report(ending.report(Ok(answer))).await;
                 }

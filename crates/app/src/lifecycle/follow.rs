@@ -5,6 +5,8 @@
 
 pub(crate) mod board;
 mod decide;
+mod cover;
+pub(crate) mod pace;
 mod walk;
 pub(crate) mod window;
 
@@ -12,6 +14,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use fencepost_domain::B256;
+use fencepost_domain::confirmation::Stretch;
 use fencepost_domain::finality::{Heads, Rule};
 use fencepost_domain::ids::{Height, LaneId, TxId};
 use fencepost_domain::state::Block;
@@ -39,10 +42,11 @@ pub(crate) enum Sight {
     Mined(Box<Receipt>),
     /// The block it was in was replaced, and it is in none of those that came instead.
     Reorged(Block),
-    /// The block it is in is final.
-    Final(Block),
-    /// This block is on top of the one it is in.
-    Covered(Block),
+    /// The block it is in is final, and the chain that makes it so, where confirmations are published: its list must be
+    /// whole before it ends, whatever became of what was told before.
+    Final(Block, Option<Arc<Stretch>>),
+    /// The chain with the block it is in and what is on top.
+    Covered(Arc<Stretch>),
 }
 
 /// Who follows one chain.
@@ -54,6 +58,8 @@ pub struct Follower {
     window: Window,
     /// Hits whose receipts the endpoint did not give.
     owed: Vec<(Block, B256, Whose)>,
+    /// Finality is decided from this height on first: the blocks on top of those below could not be read.
+    decide_from: Height,
     /// What this pass has seen, for each lane in order.
     sights: BTreeMap<LaneId, Vec<(Whose, Sight)>>,
 }
@@ -75,8 +81,14 @@ impl Follower {
             board,
             window: Window::default(),
             owed: vec![],
+            decide_from: Height::default(),
             sights: BTreeMap::new(),
         }
+    }
+
+    /// The chain it follows.
+    pub(crate) fn chain(&self) -> Arc<dyn Chain> {
+        Arc::clone(&self.chain)
     }
 
     /// How often it looks.
@@ -120,6 +132,7 @@ impl Follower {
         self.advance(tip).await?;
         self.deepen(source).await?;
         self.compare();
+        self.cover();
         // Blocks that are linked, not a height that somebody names.
         let Some(head) = self.window.head() else {
             return Ok(());
@@ -127,12 +140,12 @@ impl Follower {
         let below = head.number.get().saturating_sub(self.keep());
         self.board.settle(Height::new(below).unwrap_or_default());
         let within = |height: &Height| *height <= head.number;
-        self.decide(Heads {
+        let heads = Heads {
             latest: head.number,
             safe: safe.filter(within),
             finalized: finalized.filter(within),
-        })
-        .await
+        };
+        self.decide(source, heads).await
     }
 
     /// Takes new blocks in.
@@ -164,9 +177,6 @@ impl Follower {
             };
             self.board.put(hit);
             self.tell(whose, Sight::Mined(Box::new(receipt)));
-        }
-        if self.node.settings.publish_confirmations {
-            self.cover(&branch);
         }
         Ok(())
     }
@@ -200,7 +210,6 @@ impl Follower {
         for hit in self.board.hits_from(base) {
             let standing = self.window.at(hit.block.number);
             if standing.is_some_and(|hash| hash != hit.block.hash) {
-                self.node.meters.new_fork();
                 self.board.take(&hit);
                 self.tell(hit.whose, Sight::Reorged(hit.block));
             }
@@ -250,7 +259,8 @@ impl Follower {
             let answers = self
                 .chain
                 .receipts_in(chain, source, block, &hashes)
-                .await?;
+                .await
+                .inspect_err(|_| self.node.meters.receipts_failed(hashes.len()))?;
             for ((hash, whose), answer) in found.into_iter().zip(answers) {
                 match answer {
                     Some(receipt) if receipt.block == block && receipt.hash == hash => {
@@ -291,31 +301,9 @@ impl Follower {
             if standing || (is_past(before) && is_past(now)) {
                 continue;
             }
-            self.node.meters.new_fork();
             self.board.take(&hit);
             if !back.contains(&hit.whose.tx) {
                 self.tell(hit.whose, Sight::Reorged(hit.block));
-            }
-        }
-    }
-
-    /// Tells of the blocks that are on top of those with something of ours inside, as many as make it
-    /// final.
-    fn cover(&mut self, branch: &[BlockBody]) {
-        let most = match self.settings.finality {
-            Rule::Confirmations(most) => most,
-            Rule::Safe | Rule::Finalized => u64::MAX,
-        };
-        for hit in self.board.hits_from(Height::default()) {
-            let below = hit.block.number;
-            if hit.told || self.window.at(below) != Some(hit.block.hash) {
-                continue;
-            }
-            for body in branch {
-                let above = body.block.number.get().saturating_sub(below.get());
-                if (1..=most).contains(&above) {
-                    self.tell(hit.whose, Sight::Covered(body.block));
-                }
             }
         }
     }

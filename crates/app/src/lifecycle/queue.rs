@@ -15,6 +15,7 @@ use crate::causes::Causes;
 use crate::directory::Seat;
 use crate::node::Node;
 use crate::ports::{Enqueued, NewTx, StoreError};
+use crate::writes::{Write, lane_error};
 
 /// How often a lost reply is asked for again: the same ids are stored once however often they are sent.
 const TRIES: u32 = 3;
@@ -90,6 +91,9 @@ async fn store(node: &Node, wait: Wait, batch: Vec<Wanted>) {
             let lanes: BTreeSet<LaneId> = txs.iter().map(|(lane, _)| *lane).collect();
             for (wanted, answer) in batch.into_iter().zip(answers) {
                 let verdict = verdict(&wanted, answer);
+                if let Verdict::New(record) = &verdict {
+                    node.log_stored(Write::Queue, record.token, record);
+                }
                 let _ = wanted.reply.send(verdict);
             }
             for lane in lanes {
@@ -103,7 +107,7 @@ async fn store(node: &Node, wait: Wait, batch: Vec<Wanted>) {
             apart(node, wait, batch).await;
         }
         Err(error) => {
-            failed(node, batch.len(), &error);
+            failed(node, &batch, &error);
             let verdict = super::failed(&error);
             for wanted in batch {
                 let _ = wanted.reply.send(verdict.clone());
@@ -113,11 +117,15 @@ async fn store(node: &Node, wait: Wait, batch: Vec<Wanted>) {
 }
 
 /// An outage passes by itself and is a warning; only what does not is for a person.
-fn failed(node: &Node, requests: usize, error: &StoreError) {
-    let (node_id, cause) = (node.holder.node.as_str(), Causes(error));
+fn failed(node: &Node, batch: &[Wanted], error: &StoreError) {
+    let (requests, cause) = (batch.len(), Causes(error));
+    let Some(first) = batch.first() else {
+        return;
+    };
+    let (held, tx_id) = (node.last_held(first.seat.id), first.tx.tx);
     match error {
         StoreError::Unavailable(_) | StoreError::Busy(_) | StoreError::OutcomeUnknown(_) => {
-            tracing::warn!(node_id, error = %cause, requests, "queueing failed");
+            tracing::warn!(node_id = node.holder.node.as_str(), error = %cause, requests, "queueing failed");
         }
         StoreError::Full(_)
         | StoreError::Invalid(_)
@@ -125,7 +133,7 @@ fn failed(node: &Node, requests: usize, error: &StoreError) {
         | StoreError::Corrupt(_)
         | StoreError::Unfit(_)
         | StoreError::InUse(_) => {
-            tracing::error!(node_id, error = %cause, requests, "queueing failed");
+            lane_error!(node, held, %tx_id, error = %cause, requests, "queueing failed");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fencepost_domain::ids::{LaneId, Nonce};
 use fencepost_domain::mutant::Mutant;
-use fencepost_domain::state::{Block, Inclusion};
+use fencepost_domain::state::Inclusion;
 use fencepost_domain::transition::{Input, Refusal};
 use fencepost_domain::{B256, attempt};
 
@@ -81,15 +81,6 @@ impl Worker {
         }
     }
 
-    /// A block more is on top of it, and readers want to know.
-    pub(crate) async fn covered(&mut self, whose: Whose, block: Block) {
-        let input = Input::Covered(block);
-        // Refused only when it is in no block any more.
-        let _ = self
-            .plan(whose.lane, whose.nonce, input, Then::Nothing, |step| step)
-            .await;
-    }
-
     /// Asks for the receipts of those that were not seen for long.
     pub(crate) fn ask(&mut self, lane: LaneId) {
         let now = self.node.ticks.ticks();
@@ -154,6 +145,7 @@ impl Worker {
         let receipts = match receipts {
             Ok(receipts) => receipts,
             Err(error) => {
+                self.node.meters.receipts_failed(nonces.len());
                 tracing::debug!(error = %Causes(&error), lane = lane.0, "asking for receipts failed");
                 return;
             }

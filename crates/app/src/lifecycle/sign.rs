@@ -12,7 +12,7 @@ use fencepost_domain::mutant::Mutant;
 use fencepost_domain::state::{self, Why};
 use fencepost_domain::transition::{Input, Refusal};
 
-use super::fill::{Draft, Filled, Terms, Unfilled, fill};
+use super::fill::{Draft, Filled, Row, Terms, Unfilled, executes, fill};
 use crate::lane::entry::{Busy, Known};
 use crate::lane::moves::Then;
 use crate::lane::report::Report;
@@ -53,9 +53,8 @@ impl Worker {
             let Some(entry) = track.get_mut(nonce) else {
                 continue;
             };
-            // Without what is to be executed there is nothing to sign, and who is to be cancelled never is.
-            let bare = entry.kind == state::Kind::Managed && entry.payload.is_none();
-            if bare || self.errands.contains_key(&entry.tx) {
+            // What is to be cancelled is not signed.
+            if self.errands.contains_key(&entry.tx) {
                 continue;
             }
             entry.busy = Busy::Signing;
@@ -64,11 +63,13 @@ impl Worker {
                 tx: entry.tx,
                 is_head: head == Some(nonce),
                 payload: entry.payload.clone(),
+                row: Some(Row::of_entry(entry)),
                 kind: match entry.kind {
                     state::Kind::Managed => Kind::Original,
                     state::Kind::Placeholder | state::Kind::Reserved => Kind::Placeholder,
                 },
                 errand: None,
+                ready: None,
             });
         }
         if drafts.is_empty() {
@@ -139,6 +140,7 @@ impl Worker {
                     self.sign_later(lane, nonce, &why, UNREACHABLE_MAX);
                 }
                 Err(Unfilled::Key(why)) => self.key_fails(lane, nonce, head, &why).await,
+                Err(Unfilled::Tampered(why)) => self.tampered(lane, nonce, &why).await,
             }
         }
     }
@@ -154,12 +156,13 @@ impl Worker {
     }
 
     /// Bytes are to be stored, and with them that a remedy is carried out.
+    /// `note` takes the place of the event's own words.
     pub(crate) async fn store_closing(
         &mut self,
         lane: LaneId,
         nonce: Nonce,
         attempt: Attempt,
-        closing: Option<Closing>,
+        closing: Option<(Closing, Option<String>)>,
     ) -> Result<(), Refusal> {
         let Some(track) = self.tracks.get_mut(&lane) else {
             return Ok(());
@@ -181,11 +184,14 @@ impl Worker {
         }
         self.plan(lane, nonce, input, Then::Signed(known, raw), |step| {
             // Due at once: if we die before we have sent it, the next leader does.
-            let step = step.attempt(attempt).due_in(Duration::ZERO);
-            match closing {
-                Some(closing) => step.closing(closing),
-                None => step,
+            let mut step = step.attempt(attempt).due_in(Duration::ZERO);
+            let Some((closing, note)) = closing else {
+                return step;
+            };
+            if let Some(note) = note {
+                step.event = step.event.note(&note);
             }
+            step.closing(closing)
         })
         .await
     }
@@ -255,6 +261,14 @@ impl Worker {
         }
     }
 
+    /// The stored row is not the one that was accepted. Nothing of it is signed, and what is behind it waits for a person.
+    /// The row is read again now and then: once it is mended, it goes on by itself.
+    async fn tampered(&mut self, lane: LaneId, nonce: Nonce, why: &str) {
+        self.sign_later(lane, nonce, why, u32::MAX);
+        self.stick(lane, nonce, Why::Tampered, why, |step| step)
+            .await;
+    }
+
     /// Nothing is under way with this transaction any more.
     pub(crate) fn idle(&mut self, lane: LaneId, nonce: Nonce) {
         let track = self.tracks.get_mut(&lane);
@@ -284,8 +298,10 @@ fn errands(wanted: &BTreeMap<TxId, Errand>, track: &mut Track, now: Duration) ->
             nonce: errand.nonce,
             tx: *tx,
             is_head: false,
-            payload: payload.filter(|_| kind == Kind::Replacement),
+            payload: payload.filter(|_| executes(kind)),
+            row: errand.row.clone().filter(|_| kind == Kind::Replacement),
             kind,
+            ready: errand.ready.clone(),
             errand: Some(Terms {
                 remedy: errand.remedy,
                 fees: errand.fees,

@@ -143,6 +143,9 @@ impl Worker {
             entry.busy = Busy::No;
         }
         entry.refused = reply.outcome == Outcome::Refused;
+        if entry.tries > 0 {
+            self.node.meters.resubmitted(reply.outcome);
+        }
         entry.tries = entry.tries.saturating_add(1);
         // The chain may have taken it long ago: its receipt is asked for at once.
         if reply.why == Some(Rejection::NonceTooLow) {

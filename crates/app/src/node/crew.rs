@@ -1,5 +1,6 @@
 //! Putting a node together: its ports, its desks, and those who work at them.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use fencepost_domain::ids::ChainId;
@@ -16,11 +17,15 @@ use crate::lifecycle::follow::Follower;
 use crate::lifecycle::follow::board::Board;
 use crate::lifecycle::queue::Clerk;
 use crate::lifecycle::submit::{Shipment, Shipper};
+use crate::lifecycle::waiting::Waiters;
 use crate::meters::Meters;
 use crate::ports::{
     Chain, Clock, Holder, LaneBatch, LaneMoves, Peers, Policy, Signer, Store, Ticks,
 };
 use crate::settings::{ChainSettings, Settings};
+use crate::skew::Skew;
+use crate::store_memory::StoreMemory;
+use crate::writes::WriteLog;
 
 /// How many reports wait for one worker. Tasks that report wait when it is full; the follower does not.
 const REPORTS_MAX: usize = 4_096;
@@ -52,6 +57,8 @@ pub struct Parts {
     pub url: String,
     /// The configured chains.
     pub chains: Vec<ChainSettings>,
+    /// What this node knows of its store from before.
+    pub store_memory: Arc<StoreMemory>,
     /// The lanes that are ours to lead.
     pub directory: Directory,
     /// What is counted.
@@ -83,7 +90,6 @@ impl Node {
     #[must_use]
     pub fn assemble(parts: Parts) -> Crew {
         let count = parts.settings.workers.max(1);
-        let receipt_slots = parts.settings.receipt_workers.max(1);
         let room = parts.settings.worker_queue_max.max(1);
         let (desks, inboxes): (Vec<_>, Vec<_>) = (0..count).map(|_| mpsc::channel(room)).unzip();
         let (reports, told): (Vec<_>, Vec<_>) =
@@ -96,8 +102,13 @@ impl Node {
         let (shippers, shipments): (Vec<_>, Vec<_>) =
             ids.iter().map(|_| mpsc::channel(HANDED_MAX)).unzip();
         let boards = ids.iter().map(|_| Arc::new(Board::default()));
+        parts.meters.incarnation(&parts.holder);
+        parts.meters.clock_skew_allowance(parts.settings.lease.skew);
         let node = Arc::new(Self {
+            writes: WriteLog::new(parts.settings.logged_writes_per_second),
             leases: Leases::new(Arc::clone(&parts.ticks), parts.settings.lease),
+            skew: Skew::default(),
+            receipt_slots: slots(&ids, parts.settings.receipt_workers),
             settings: parts.settings,
             store: parts.store,
             chain: parts.chain,
@@ -109,13 +120,11 @@ impl Node {
             holder: parts.holder,
             url: parts.url,
             chains: parts.chains,
+            store_memory: parts.store_memory,
             directory: parts.directory,
             meters: parts.meters,
             feed: Watch::default(),
-            receipt_slots: ids
-                .iter()
-                .map(|chain| (*chain, Semaphore::new(receipt_slots)))
-                .collect(),
+            waiters: Waiters::default(),
             creates,
             moves,
             desks,
@@ -130,6 +139,7 @@ impl Node {
             draining: watch::Sender::new(false),
             in_hand: Arc::default(),
             unreached: Mutex::default(),
+            halted: Mutex::default(),
             nudged: Mutex::default(),
         });
         let workers = inboxes
@@ -150,6 +160,12 @@ impl Node {
             node,
         }
     }
+}
+
+/// So many places for each chain.
+fn slots(chains: &[ChainId], each: usize) -> HashMap<ChainId, Semaphore> {
+    let slot = |chain: &ChainId| (*chain, Semaphore::new(each.max(1)));
+    chains.iter().map(slot).collect()
 }
 
 /// Who sends and who follows, for each chain.

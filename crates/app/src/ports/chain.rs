@@ -9,6 +9,7 @@ use fencepost_domain::rejection::Reply;
 use fencepost_domain::request::Payload;
 use fencepost_domain::state::{Block, Execution};
 use fencepost_domain::{B256, Bytes, U256};
+use tokio::sync::Notify;
 
 /// Which count is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,7 +112,7 @@ pub struct EndpointHealth {
     pub client: Option<String>,
 }
 
-/// The chains. Every call ends within a deadline of its own: an endpoint that hangs is not reachable.
+/// The chains. Every call but `watch_heads` ends within a deadline of its own: an endpoint that hangs is not reachable.
 #[async_trait]
 pub trait Chain: Send + Sync {
     /// How all endpoints are. Asks nobody.
@@ -191,4 +192,11 @@ pub trait Chain: Send + Sync {
         chain: ChainId,
         heights: &[Height],
     ) -> Result<Vec<Vec<Option<B256>>>, ChainUnavailable>;
+
+    /// Notifies `announced` whenever an endpoint announces a new block, until this future is dropped. Returns where the
+    /// chain has no endpoint that announces blocks. An announcement is only a reason to read the chain now: its content is
+    /// never used, and the chain must be polled all the same, because none may come for hours.
+    async fn watch_heads(&self, chain: ChainId, announced: &Notify) {
+        let _ = (chain, announced);
+    }
 }

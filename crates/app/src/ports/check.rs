@@ -6,12 +6,13 @@ use std::collections::HashSet;
 use std::hash::Hash;
 use std::time::Duration;
 
-use fencepost_domain::ids::{ChainId, Lane, LaneId, TxId};
+use fencepost_domain::gas::TX_BYTES_MAX;
+use fencepost_domain::ids::{Lane, LaneId, TxId};
 
 use super::{
-    Action, Audit, Bid, Body, CursorMove, Decided, Held, LaneBatch, LaneMoves, LanePromotion, Move,
-    NewRemedy, NewTx, PauseChange, PauseReason, READ_LIMIT_MAX, Retire, Settle, SettleAct,
-    StoreError, WRITE_LIMIT_MAX,
+    Action, Audit, Bid, Body, CursorMove, Decided, Held, IMPORT_MAX, Import, LaneBatch, LaneMoves,
+    LanePromotion, Move, NewRemedy, NewTx, OpenBody, OpenTx, PauseChange, PauseReason,
+    READ_LIMIT_MAX, Reach, Retire, Settle, SettleAct, StoreError, WRITE_LIMIT_MAX,
 };
 
 /// A longer URL is a mistake, and it is stored in every lane that a node leads.
@@ -20,6 +21,8 @@ pub const URL_BYTES_MAX: usize = 500;
 pub const RECEIPT_BYTES_MAX: usize = 1024 * 1024;
 /// Who and why, in a person's words, whatever letters those are written in.
 pub const AUDIT_CHARS_MAX: usize = 1_000;
+/// The name of an API key, in the keys file and in rows.
+pub const KEY_NAME_BYTES_MAX: usize = 100;
 /// The caller's own audit fields.
 pub const DETAILS_BYTES_MAX: usize = 16 * 1024;
 /// Longer errors are cut: they are for reading, and nodes can answer with megabytes.
@@ -64,7 +67,7 @@ pub fn url(url: &str) -> Checked {
 }
 
 /// The chains of a heartbeat.
-pub fn chains(chains: &[ChainId]) -> Checked {
+pub fn chains(chains: &[Reach]) -> Checked {
     items(chains.len())
 }
 
@@ -106,8 +109,35 @@ pub fn cursor(lane: LaneId, to: &CursorMove, by: &Audit) -> Checked {
         CursorMove::Raise { held, .. } | CursorMove::Forget { held, .. } if held.lane != lane => {
             refuse("a cursor raised under another lane's token")
         }
-        CursorMove::Raise { .. } | CursorMove::Forget { .. } | CursorMove::Lower { .. } => Ok(()),
+        CursorMove::Raise { .. } | CursorMove::Forget { .. } | CursorMove::Set { .. } => Ok(()),
     }
+}
+
+/// What a lane takes over from another service. Which items clash with what is stored, the store finds out.
+pub fn import(import: &Import, by: &Audit) -> Checked {
+    audit(by)?;
+    at_most(import.open.len(), IMPORT_MAX, "open nonces in one import")?;
+    distinct(import.open.iter().map(|open| open.tx), "transaction")?;
+    distinct(import.open.iter().map(|open| open.nonce), "nonce")?;
+    let names = import
+        .open
+        .iter()
+        .filter_map(|open| open.request_id.as_ref());
+    distinct(names, "request id")?;
+    distinct(import.open.iter().filter_map(OpenTx::hash), "hash")?;
+    for open in &import.open {
+        if open.nonce >= import.next_nonce {
+            return refuse(format!("nonce {}, not below the cursor", open.nonce));
+        }
+        match &open.body {
+            OpenBody::Reserved(loan) | OpenBody::Submitted(loan, _) => {
+                wait(loan.ttl)?;
+                wait(loan.grace)?;
+            }
+            OpenBody::Tracking(..) => {}
+        }
+    }
+    Ok(())
 }
 
 /// New transactions with nonces.
@@ -118,6 +148,7 @@ pub fn create(batches: &[LaneBatch]) -> Checked {
     distinct(batches.iter().map(|batch| batch.held.lane), "lane")?;
     for batch in batches {
         for tx in &batch.txs {
+            creator(tx)?;
             match tx.body {
                 Body::Managed(_) => {}
                 Body::Reserved(loan) => {
@@ -138,6 +169,7 @@ pub fn create(batches: &[LaneBatch]) -> Checked {
 pub fn enqueue(txs: &[(LaneId, NewTx)]) -> Checked {
     items(txs.len())?;
     for (_, tx) in txs {
+        creator(tx)?;
         match tx.body {
             Body::Managed(_) => {}
             Body::Reserved(_) | Body::Placeholder(_) => {
@@ -146,6 +178,12 @@ pub fn enqueue(txs: &[(LaneId, NewTx)]) -> Checked {
         }
     }
     Ok(())
+}
+
+/// The name of the API key that asked.
+fn creator(tx: &NewTx) -> Checked {
+    let name = tx.created_by.as_deref().unwrap_or_default();
+    text(name, KEY_NAME_BYTES_MAX, "the key's name")
 }
 
 /// Queued transactions that get nonces.
@@ -213,10 +251,23 @@ pub fn remedy(remedy: &NewRemedy) -> Checked {
     audit(&remedy.audit)
 }
 
+/// A refused call.
+pub fn refusal(by: &Audit, answer: &str) -> Checked {
+    audit(by)?;
+    person(answer, "the answer")
+}
+
 /// What a policy has decided. A question is no answer: the round would never come to its end.
 pub fn decided(decided: &Decided) -> Checked {
+    let bytes = decided.raw.as_ref().map(|raw| raw.len());
+    if bytes.is_some_and(|bytes| bytes == 0 || bytes > TX_BYTES_MAX) {
+        return refuse("bytes that are no transaction");
+    }
     match decided.action {
         Some(Action::Decide) => refuse("a decision to decide"),
+        Some(Action::Resubmit | Action::Fill) | None if bytes.is_some() => {
+            refuse("bytes for an action that stores none")
+        }
         Some(
             Action::Resubmit
             | Action::Replace
@@ -232,7 +283,8 @@ pub fn decided(decided: &Decided) -> Checked {
 pub fn settle(call: &Settle) -> Checked {
     match call.act {
         SettleAct::Extend(by) => wait(by),
-        SettleAct::Submitted(_) | SettleAct::Recycle => Ok(()),
+        SettleAct::Submitted { due_in, .. } => wait(due_in),
+        SettleAct::Recycle => Ok(()),
     }
 }
 
@@ -345,10 +397,12 @@ mod tests {
     fn batch(n: i64, bodies: Vec<Body>) -> LaneBatch {
         let tx = |body| NewTx {
             tx: TxId(Uuid::nil()),
+            seal: None,
             request_id: None,
             body,
             not_after: None,
             meta: None,
+            created_by: None,
         };
         LaneBatch {
             held: lane(n),
@@ -407,6 +461,7 @@ mod tests {
                 by,
                 reason: String::new(),
                 details: None,
+                node: None,
             },
         };
         for letter in ["x", "错"] {
@@ -427,10 +482,14 @@ mod tests {
                 remedy: RemedyId(1),
                 action,
                 fees: None,
+                raw: None,
+                severity: None,
+                after: None,
                 audit: Audit {
                     by,
                     reason: String::new(),
                     details: None,
+                    node: None,
                 },
             })
         };

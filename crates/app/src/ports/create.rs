@@ -1,11 +1,13 @@
 //! Accepting: new transactions and reservations with a nonce, or without one in the queue.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use fencepost_domain::B256;
-use fencepost_domain::ids::{LaneId, LockToken, Nonce, RequestId, TxId};
+use fencepost_domain::ids::{Lane, LaneId, LockToken, Nonce, RequestId, TxId};
 use fencepost_domain::mutant::Mutant;
 use fencepost_domain::request::{Meta, Payload};
+use fencepost_domain::seal::{Content, Proof, Secrets};
 use fencepost_domain::state::Kind;
 use jiff::Timestamp;
 
@@ -16,14 +18,18 @@ use super::{Held, PauseReason, Record};
 pub struct NewTx {
     /// The id.
     pub tx: TxId,
+    /// The row's seal; the node that stores the row makes it, and there is none without a secret.
+    pub seal: Option<B256>,
     /// The client's own name for it, unique in its lane.
     pub request_id: Option<RequestId>,
     /// What it is.
     pub body: Body,
-    /// Not to be given a nonce after this time; the caller has looked at the clock.
+    /// Not to be given a nonce after this time, by the store's clock.
     pub not_after: Option<Timestamp>,
     /// The client's own words.
     pub meta: Option<Meta>,
+    /// The name of the API key that asked for it; none where no key did. It is kept and shown, and decides nothing.
+    pub created_by: Option<Arc<str>>,
 }
 
 /// What a new row is.
@@ -68,10 +74,33 @@ impl NewTx {
         }
     }
 
+    /// The same, sealed as a row of this lane.
+    #[must_use]
+    pub fn sealed(mut self, secrets: &Secrets, lane: Lane) -> Self {
+        self.seal = secrets.seal(&Content {
+            tx: self.tx,
+            lane,
+            kind: self.kind(),
+            payload: match &self.body {
+                Body::Managed(payload) => Some(payload),
+                Body::Reserved(_) | Body::Placeholder(_) => None,
+            },
+        });
+        self
+    }
+
+    /// What the stored row says about its content.
+    #[must_use]
+    pub fn proof(&self) -> Proof {
+        Proof {
+            hash: self.payload().map(|(_, hash)| *hash),
+            seal: self.seal,
+        }
+    }
+
     /// Whether a stored row is this very request: the same id, or the same words.
     #[must_use]
     pub fn is_same(&self, stored: &Record) -> bool {
-        let hash = self.payload().map(|(_, hash)| *hash);
         // One that was placed for another nonce is another request.
         let elsewhere = match self.body {
             // One that has ended without using its nonce gave it back, and is still known for it.
@@ -82,12 +111,8 @@ impl NewTx {
         };
         !elsewhere
             && self.kind() == stored.kind
-            && hash
-                == stored
-                    .payload
-                    .as_ref()
-                    .map(Payload::hash)
-                    .or(stored.retired)
+            // The hash stays where the payload was retired, or changed by somebody.
+            && self.proof().hash == stored.proof.hash
     }
 
     /// Whether a row found by our id, or by our lane and request id, answers this request: then it
@@ -175,8 +200,10 @@ pub enum LaneRefusal {
     CursorMoved(Nonce),
     /// One of the free nonces is free no longer.
     FreeMoved,
-    /// What was to be promoted is not the front of the queue.
+    /// What was to be promoted is not the front of the queue, or its time has passed.
     Stale,
+    /// One of the new transactions is not to be given a nonce any more: this is the time by the store's clock.
+    Late(Timestamp),
     /// A transaction holds this nonce already. On the cursor's path that should be impossible.
     NonceHeld(Nonce),
     /// The lane has no nonces left that a store can hold.

@@ -41,6 +41,37 @@ pub enum StoreError {
     InUse(String),
 }
 
+impl StoreError {
+    /// Every word of [`Self::word`].
+    pub const WORDS: [&'static str; 9] = [
+        "unavailable",
+        "unknown",
+        "busy",
+        "full",
+        "invalid",
+        "constraint",
+        "corrupt",
+        "unfit",
+        "in_use",
+    ];
+
+    /// The word that metrics show.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Unavailable(_) => "unavailable",
+            Self::OutcomeUnknown(_) => "unknown",
+            Self::Busy(_) => "busy",
+            Self::Full(_) => "full",
+            Self::Invalid(_) => "invalid",
+            Self::Constraint(_) => "constraint",
+            Self::Corrupt(_) => "corrupt",
+            Self::Unfit(_) => "unfit",
+            Self::InUse(_) => "in_use",
+        }
+    }
+}
+
 /// One cause of several errors.
 #[derive(Debug, Clone)]
 struct Shared(Arc<dyn Error + Send + Sync>);

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use fencepost_domain::ids::{
-    ChainId, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, Token, TxId,
+    ChainId, Corrupt, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, Token, TxId,
 };
+use fencepost_domain::state::Why;
 use jiff::Timestamp;
 
 use super::Record;
@@ -82,12 +83,55 @@ pub enum Acquired {
 pub struct Lead {
     /// The token to show with every write.
     pub token: Token,
-    /// The token is new: whatever the node remembered of the lane is void.
-    pub changed: bool,
+    /// How the bidder came to lead.
+    pub taken: Taken,
     /// The cursor.
     pub next_nonce: Nonce,
     /// Why no nonces are given, if so.
     pub paused: Option<PauseReason>,
+}
+
+impl Lead {
+    /// The token is new: whatever the node remembered of the lane is void.
+    #[must_use]
+    pub fn changed(&self) -> bool {
+        self.taken != Taken::Kept
+    }
+}
+
+/// How a bidder came to lead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Taken {
+    /// It leads already, under the same token.
+    Kept,
+    /// Nobody led: the lane is new, or its last leader gave it up.
+    Inserted,
+    /// Another node's lease ran out.
+    Stolen,
+    /// It was this node's own: of an earlier start, run out, or taken again under a new token.
+    Retaken,
+}
+
+impl Taken {
+    /// Every one.
+    pub const ALL: [Self; 4] = [Self::Kept, Self::Inserted, Self::Stolen, Self::Retaken];
+
+    /// The word that metrics and logs show.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Kept => "kept",
+            Self::Inserted => "inserted",
+            Self::Stolen => "stolen",
+            Self::Retaken => "retaken",
+        }
+    }
+
+    /// Reads the word back.
+    #[must_use]
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|taken| taken.word() == word)
+    }
 }
 
 /// Who leads a lane.
@@ -130,12 +174,40 @@ pub struct Orphan {
 pub struct Backlog {
     /// Which chain.
     pub chain: ChainId,
+    /// Why these are STUCK; none of those that are not.
+    pub stuck: Option<Why>,
     /// Transactions that hold a nonce or wait for one.
     pub count: u64,
     /// When the one with the lowest id was created: ids grow with time.
     pub oldest_at: Timestamp,
     /// The one with the highest id.
     pub last: TxId,
+}
+
+/// A chain that a node is configured with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reach {
+    /// The chain.
+    pub chain: ChainId,
+    /// An endpoint of it answers that node now.
+    pub usable: bool,
+}
+
+impl Reach {
+    /// As a store's list of numbers holds it: the chain's id, and its complement (below zero) while no endpoint answers.
+    #[must_use]
+    pub fn column(self) -> i64 {
+        let id = self.chain.column();
+        if self.usable { id } else { !id }
+    }
+
+    /// Reads it back.
+    pub fn from_column(value: i64) -> Result<Self, Corrupt> {
+        let usable = value >= 0;
+        let id = if usable { value } else { !value };
+        let chain = ChainId::from_column(id)?;
+        Ok(Self { chain, usable })
+    }
 }
 
 /// A node that beat lately.
@@ -147,8 +219,23 @@ pub struct Peer {
     pub incarnation: Incarnation,
     /// Where it is reached.
     pub url: String,
-    /// Chains it has a usable endpoint for.
-    pub chains: Vec<ChainId>,
+    /// Chains it is configured with.
+    pub chains: Vec<Reach>,
+}
+
+impl Peer {
+    /// Whether it is configured with endpoints of this chain, however they are.
+    #[must_use]
+    pub fn has(&self, chain: ChainId) -> bool {
+        self.chains.iter().any(|reach| reach.chain == chain)
+    }
+
+    /// Whether an endpoint of this chain answers it.
+    #[must_use]
+    pub fn reaches(&self, chain: ChainId) -> bool {
+        let mut known = self.chains.iter().filter(|reach| reach.chain == chain);
+        known.any(|reach| reach.usable)
+    }
 }
 
 /// The answer to a heartbeat.
@@ -200,6 +287,17 @@ impl PauseReason {
     }
 }
 
+/// How many lanes of a chain give no nonces for one reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PausedLanes {
+    /// Which chain.
+    pub chain: ChainId,
+    /// Why.
+    pub reason: PauseReason,
+    /// How many.
+    pub count: u64,
+}
+
 /// What is to happen to a lane's pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PauseChange {
@@ -233,6 +331,8 @@ pub struct Audit {
     pub reason: String,
     /// JSON text of the caller: ticket and the like.
     pub details: Option<String>,
+    /// The node that was called, or that acts by itself. A claim of a remedy does not read it back.
+    pub node: Option<NodeId>,
 }
 
 /// How a cursor is moved.
@@ -256,8 +356,9 @@ pub enum CursorMove {
         /// The chain has used all below this.
         below: Nonce,
     },
-    /// Down, by an operator, on a paused lane.
-    Lower {
+    /// Up or down, by an operator, on a paused lane. Its leader loses the lease, so that whoever leads next
+    /// reads the lane anew and compares it with the chain before it gives a nonce.
+    Set {
         /// To this.
         to: Nonce,
     },
@@ -275,7 +376,7 @@ pub enum CursorMoved {
     },
     /// Not the leader's token.
     Fenced,
-    /// A cursor goes down on a paused lane only.
+    /// An operator sets a cursor on a paused lane only.
     NotPaused,
     /// A transaction holds this nonce, at or above the new cursor.
     Holds(Nonce),

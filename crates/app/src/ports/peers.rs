@@ -8,6 +8,7 @@ use fencepost_domain::ids::Lane;
 
 use super::NewTx;
 use crate::lifecycle::accept::Verdict;
+use crate::store_memory::StoreInUse;
 
 /// Why a request was not answered by the node it was handed to.
 #[derive(Debug, thiserror::Error)]
@@ -36,4 +37,14 @@ pub trait Peers: Send + Sync {
     /// Tells the node at `url` that something was written for a lane which its leader should see at
     /// once. Nothing depends on its arriving: leaders look by themselves, a little later.
     async fn nudge(&self, url: &str, lane: Lane, within: Duration) -> Result<(), Unforwarded>;
+
+    /// Asks the node at `url` which store it works on. None where nodes do not talk about it.
+    async fn ask_store(
+        &self,
+        url: &str,
+        within: Duration,
+    ) -> Result<Option<StoreInUse>, Unforwarded> {
+        let _ = (url, within);
+        Ok(None)
+    }
 }

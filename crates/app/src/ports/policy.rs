@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use fencepost_domain::B256;
-use fencepost_domain::attempt::SignedFees;
+use fencepost_domain::attempt::{self, SignedFees};
+use fencepost_domain::decision::{After, Severity};
 use fencepost_domain::flat::Name;
 use fencepost_domain::ids::{Lane, Nonce, RequestId, TxId};
-use fencepost_domain::request::Meta;
+use fencepost_domain::request::{Meta, Payload};
 use fencepost_domain::state::{Kind, Why};
+use fencepost_domain::{B256, Bytes};
 
 use super::Action;
 
@@ -33,10 +34,16 @@ pub struct Plight {
     pub hashes: Vec<B256>,
     /// The fees of the newest bytes.
     pub fees: Option<SignedFees>,
+    /// Their kind.
+    pub newest: Option<attempt::Kind>,
+    /// What it is to execute; none for a placeholder.
+    pub payload: Option<Payload>,
     /// Where it stands.
     pub state: Name,
-    /// Why it does not move.
-    pub why: Why,
+    /// Its sub-state.
+    pub sub_state: Option<&'static str>,
+    /// Why it does not move; none where somebody has asked about one that is not stuck.
+    pub why: Option<Why>,
     /// How often a send was tried.
     pub submit_attempts: u32,
     /// The newest error's text.
@@ -56,8 +63,14 @@ pub struct Plight {
 pub struct Advice {
     /// What is to be done; none is NOOP. Never [`Action::Decide`].
     pub action: Option<Action>,
-    /// For a replacement: with which fees; none leaves the choice to the replacement rules.
+    /// For an action that signs: with which fees; none leaves the choice to the replacement rules.
     pub fees: Option<SignedFees>,
+    /// For an action that signs: what is executed or sent instead.
+    pub instead: Option<Instead>,
+    /// How urgent it is for people.
+    pub severity: Option<Severity>,
+    /// Where the transaction stands afterwards; none leaves that to the action.
+    pub after: Option<After>,
     /// For a replacement without fees: by how many percent more, instead of the chain's setting.
     pub bump_percent: Option<u32>,
     /// For a replacement without fees: it pays no more than this, beside the chain's own ceiling.
@@ -68,6 +81,15 @@ pub struct Advice {
     pub details: Option<String>,
 }
 
+/// What a policy brings of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Instead {
+    /// A payload, which we sign.
+    Payload(Payload),
+    /// Bytes that were signed elsewhere for this signer, chain and nonce.
+    Raw(Bytes),
+}
+
 impl Advice {
     /// Nothing is to be done.
     #[must_use]
@@ -75,6 +97,9 @@ impl Advice {
         Self {
             action: None,
             fees: None,
+            instead: None,
+            severity: None,
+            after: None,
             bump_percent: None,
             fee_max: None,
             reason: reason.into(),

@@ -1,5 +1,7 @@
 //! What reads return.
 
+use std::sync::Arc;
+
 use fencepost_domain::B256;
 use fencepost_domain::attempt::{Attempt, Outcome};
 use fencepost_domain::event::Event;
@@ -9,6 +11,7 @@ use fencepost_domain::ids::{
     TxId, Version,
 };
 use fencepost_domain::request::{Meta, Payload};
+use fencepost_domain::seal::Proof;
 use fencepost_domain::state::{Kind, State};
 use jiff::Timestamp;
 
@@ -25,8 +28,11 @@ pub struct Record {
     pub kind: Kind,
     /// The client's own name for it.
     pub request_id: Option<RequestId>,
-    /// What is to be executed; none for a reservation or a placeholder, and none once it was retired.
+    /// What is to be executed; none for a reservation or a placeholder, none once it was retired, and none where what is stored
+    /// is no payload.
     pub payload: Option<Payload>,
+    /// What the row says about its content. It is compared before anything of the row is signed.
+    pub proof: Proof,
     /// The hash of the payload that was retired: whoever sends the same again is told apart by it.
     pub retired: Option<B256>,
     /// Where it stands, with all that is true there.
@@ -49,6 +55,8 @@ pub struct Record {
     pub not_after: Option<Timestamp>,
     /// The client's own words.
     pub meta: Option<Meta>,
+    /// The name of the API key that asked for it; none where no key did.
+    pub created_by: Option<Arc<str>>,
     /// The terms of a reservation.
     pub reservation: Option<Reservation>,
     /// The token of the last fenced write.

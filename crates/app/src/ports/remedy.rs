@@ -1,9 +1,11 @@
 //! Remedies: asked for by a policy or an operator, claimed and carried out by the lane's leader.
 
-use fencepost_domain::attempt::SignedFees;
-use fencepost_domain::ids::{LaneId, TxId};
+use std::time::Duration;
 
-use fencepost_domain::ids::{NodeId, Token};
+use fencepost_domain::Bytes;
+use fencepost_domain::attempt::SignedFees;
+use fencepost_domain::decision::{After, Severity};
+use fencepost_domain::ids::{Lane, LaneId, NodeId, Token, TxId};
 use jiff::Timestamp;
 
 use super::{Audit, Record};
@@ -105,6 +107,14 @@ pub struct ClaimedRemedy {
     pub action: Action,
     /// With which fees.
     pub fees: Option<SignedFees>,
+    /// Bytes that a policy has brought, or had signed, for it.
+    pub raw: Option<Bytes>,
+    /// How urgent a policy has called it.
+    pub severity: Option<Severity>,
+    /// Where the transaction stands afterwards, where a policy has said so.
+    pub after: Option<After>,
+    /// No leader has claimed it before: if it is a question, nobody was asked yet.
+    pub is_first_claim: bool,
     /// Who and why.
     pub audit: Audit,
     /// To which transaction, as it stands.
@@ -129,6 +139,13 @@ pub struct Decided {
     pub action: Option<Action>,
     /// With which fees.
     pub fees: Option<SignedFees>,
+    /// Signed bytes that carry it out: the policy's own, or signed for the payload that it has brought. They are stored
+    /// with the decision, so that the next leader stores and sends the same.
+    pub raw: Option<Bytes>,
+    /// How urgent it is.
+    pub severity: Option<Severity>,
+    /// Where the transaction stands afterwards; none leaves that to the action.
+    pub after: Option<After>,
     /// Who decided and why.
     pub audit: Audit,
 }
@@ -151,7 +168,27 @@ pub enum Acts {
     Tx(TxId),
     /// What was done to a lane itself: pauses, cursors.
     Lane(LaneId),
+    /// Everything above this id, oldest first: remedies, acts on lanes and refused calls. No act with a lower id than one
+    /// that was returned appears later.
+    After(RemedyId),
 }
+
+/// The beginning of a list of acts, oldest first, below which no act can still appear. Ids are given before statements
+/// commit, and some never do: an id that is still missing when the act above it is older than `wait` stays missing.
+/// `wait` must be longer than any statement can run.
+#[must_use]
+pub fn settled(acts: Vec<Act>, after: RemedyId, now: Timestamp, wait: Duration) -> Vec<Act> {
+    let mut last = after.0;
+    let is_settled = |act: &Act| {
+        let follows = act.id.0 == last.saturating_add(1);
+        last = act.id.0;
+        follows || now.duration_since(act.asked_at).unsigned_abs() >= wait
+    };
+    acts.into_iter().take_while(is_settled).collect()
+}
+
+/// The action of a call that was refused.
+pub const REFUSED_CALL: &str = "CALL";
 
 /// How far a remedy or an act is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -193,14 +230,20 @@ impl Progress {
 pub struct Act {
     /// Its name; later ones have greater ones.
     pub id: RemedyId,
+    /// In which lane; none for a call that was refused.
+    pub lane: Option<Lane>,
     /// To which transaction; none for an act on the lane.
     pub tx: Option<TxId>,
     /// Which round of the transaction.
     pub round: Option<u32>,
-    /// RESUBMIT and the like, or PAUSE, RESUME, RECONCILE, RAISE_CURSOR, LOWER_CURSOR.
+    /// RESUBMIT and the like, or PAUSE, RESUME, RECONCILE, RAISE_CURSOR, LOWER_CURSOR, IMPORT, or [`REFUSED_CALL`].
     pub action: String,
     /// With which fees.
     pub fees: Option<SignedFees>,
+    /// How urgent a policy has called it.
+    pub severity: Option<Severity>,
+    /// Where the transaction was to stand afterwards.
+    pub after: Option<After>,
     /// Who, why, and the caller's own words.
     pub audit: Audit,
     /// How far it is.
@@ -209,10 +252,57 @@ pub struct Act {
     pub claimed: Option<(NodeId, Token)>,
     /// What came of it, in words.
     pub result: Option<String>,
+    /// The lane's token after an act on the lane.
+    pub token: Option<Token>,
     /// What an act on a lane has changed.
     pub before_after: Option<String>,
     /// When it was asked for.
     pub asked_at: Timestamp,
     /// When it was over.
     pub closed_at: Option<Timestamp>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_never_passes_an_id_that_may_still_appear() {
+        let now: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
+        let act = |(id, age): (i64, i64)| Act {
+            id: RemedyId(id),
+            lane: None,
+            tx: None,
+            round: None,
+            action: REFUSED_CALL.to_owned(),
+            fees: None,
+            severity: None,
+            after: None,
+            audit: Audit {
+                by: "ops".to_owned(),
+                reason: "forbidden".to_owned(),
+                details: None,
+                node: None,
+            },
+            progress: Progress::Refused,
+            claimed: None,
+            result: None,
+            token: None,
+            before_after: None,
+            asked_at: Timestamp::from_second(now.as_second() - age).unwrap(),
+            closed_at: Some(now),
+        };
+        let check = |after: i64, found: &[(i64, i64)], expected: &[i64]| {
+            let acts = found.iter().copied().map(act).collect();
+            let read = settled(acts, RemedyId(after), now, Duration::from_secs(60)).into_iter();
+            let read: Vec<i64> = read.map(|act| act.id.0).collect();
+            assert_eq!(read, expected, "{found:?}");
+        };
+        check(0, &[(1, 0), (2, 0), (3, 0)], &[1, 2, 3]);
+        check(0, &[(1, 0), (3, 0), (4, 0)], &[1]);
+        check(0, &[(2, 0)], &[]);
+        check(1, &[(2, 0)], &[2]);
+        // What was missing for so long was never stored.
+        check(0, &[(1, 90), (3, 60), (4, 59), (6, 59)], &[1, 3, 4]);
+    }
 }

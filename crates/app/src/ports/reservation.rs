@@ -22,8 +22,13 @@ pub struct Settle {
 /// What a holder can say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SettleAct {
-    /// It has sent this.
-    Submitted(B256),
+    /// It has sent a transaction.
+    Submitted {
+        /// The transaction's hash.
+        hash: B256,
+        /// When the reservation is due then. Where no chain can be followed, it is used after this time.
+        due_in: Duration,
+    },
     /// It has sent nothing and gives the nonce back.
     Recycle,
     /// It needs more time, from now on.

@@ -4,17 +4,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use fencepost_domain::ids::{
-    ChainId, FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, TxId,
-};
+use fencepost_domain::ids::{FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, TxId};
 use fencepost_domain::state::Wait;
+use jiff::Timestamp;
 
 use super::{
     Acquired, Act, Acts, AskedRemedy, Audit, Backlog, Beat, Bid, Claimed, ClaimedRemedies,
-    CursorMove, CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Key, LaneBatch,
-    LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx, Orphan,
-    PageQuery, PauseChange, Paused, Pulse, Record, RemedyId, Renewed, Retire, Retired, Settle,
-    Settled, Store, StoreError, StoredAttempt, StoredEvent,
+    CursorMove, CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Import, Imported,
+    Key, LaneBatch, LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx,
+    Orphan, PageQuery, PauseChange, Paused, PausedLanes, Pulse, Reach, Record, RemedyId, Renewed,
+    Retire, Retired, Settle, Settled, Store, StoreError, StoredAttempt, StoredEvent, Vouched,
 };
 
 /// Sees calls. Whatever it answers with an error stands for the store's answer.
@@ -25,6 +24,9 @@ pub trait Watcher: Send + Sync {
 
     /// After it was answered well, and how long that took.
     async fn after(&self, op: &'static str, took: Duration) -> Result<(), StoreError>;
+
+    /// After the store could not answer it.
+    fn failed(&self, _op: &'static str, _error: &StoreError) {}
 }
 
 /// A store whose calls are seen.
@@ -48,7 +50,8 @@ macro_rules! watched {
                 let op = stringify!($op);
                 self.watcher.before(op).await?;
                 let began = Instant::now();
-                let answer = self.store.$op($($name),*).await?;
+                let answer = self.store.$op($($name),*).await;
+                let answer = answer.inspect_err(|error| self.watcher.failed(op, error))?;
                 self.watcher.after(op, began.elapsed()).await?;
                 Ok(answer)
             })*
@@ -58,8 +61,9 @@ macro_rules! watched {
 
 watched! {
     fn ping() -> Pulse;
+    fn now() -> Timestamp;
     fn join(node: &NodeId, url: &str) -> Incarnation;
-    fn beat(holder: &Holder, chains: &[ChainId]) -> Beat;
+    fn beat(holder: &Holder, chains: &[Reach]) -> Beat;
     fn open_lanes(lanes: &[Lane]) -> Vec<LaneId>;
     fn acquire(holder: &Holder, url: &str, bids: &[Bid]) -> Vec<Acquired>;
     fn renew(holder: &Holder, held: &[Held]) -> Vec<Renewed>;
@@ -69,8 +73,11 @@ watched! {
     fn lane(lane: Lane) -> Option<LaneView>;
     fn lanes(after: Option<LaneId>, limit: usize) -> Vec<LaneView>;
     fn backlog(after: Option<TxId>, limit: usize) -> Vec<Backlog>;
+    fn paused_lanes() -> Vec<PausedLanes>;
     fn pause(lane: LaneId, change: PauseChange, audit: &Audit) -> Paused;
+    fn vouch(holder: &Holder) -> Vouched;
     fn move_cursor(lane: LaneId, to: &CursorMove, audit: &Audit) -> CursorMoved;
+    fn import(lane: LaneId, import: &Import, audit: &Audit) -> Imported;
     fn gaps(lane: LaneId, from: Nonce, limit: usize) -> Vec<Nonce>;
     fn create(holder: &Holder, batches: &[LaneBatch]) -> Vec<LaneCreated>;
     fn enqueue(txs: &[(LaneId, NewTx)], wait: Wait, queue_max: usize) -> Vec<Enqueued>;
@@ -85,6 +92,7 @@ watched! {
     fn decide_remedy(holder: &Holder, held: Held, decided: &Decided) -> Decision;
     fn remedy_lanes(after: Option<LaneId>, limit: usize) -> Vec<LaneId>;
     fn acts(of: Acts, before: Option<RemedyId>, limit: usize) -> Vec<Act>;
+    fn record_refusal(audit: &Audit, answer: &str) -> ();
     fn settle(call: &Settle) -> Settled;
     fn retire(retire: &Retire) -> Retired;
     fn find(key: &Key) -> Option<Record>;
@@ -92,6 +100,7 @@ watched! {
     fn page(query: &PageQuery) -> Vec<Record>;
     fn unfinished(lane: LaneId, after: Option<Nonce>, limit: usize) -> Vec<Record>;
     fn history(tx: TxId, after: LaneSeq, limit: usize) -> Vec<StoredEvent>;
+    fn listing(txs: &[TxId]) -> Vec<StoredEvent>;
     fn attempts(txs: &[TxId]) -> Vec<StoredAttempt>;
     fn completions(after: FeedSeq, limit: usize) -> Feed;
 }

@@ -222,6 +222,10 @@ impl Adopter {
     fn is_my_turn(&mut self, lane: LaneId, chain: ChainId) -> bool {
         let now = self.node.ticks.ticks();
         let since = *self.seen.entry(lane).or_insert(now);
+        // It would be given up again at once: a node without `rpc` can do nothing for it that another cannot.
+        if self.node.lends_by_clock() && self.node.is_reached_elsewhere(chain) {
+            return false;
+        }
         self.is_first(lane, chain) || now.saturating_sub(since) >= PATIENCE
     }
 
@@ -229,11 +233,11 @@ impl Adopter {
     fn is_first(&self, lane: LaneId, chain: ChainId) -> bool {
         let living = self.node.living();
         // A node that cannot reach the chain can do nothing for the lane, unless nobody can.
-        let reaching = living.iter().filter(|peer| peer.chains.contains(&chain));
+        let reaching = living.iter().filter(|peer| peer.reaches(chain));
         let any = reaching.clone().next().is_some();
         let first = living
             .iter()
-            .filter(|peer| !any || peer.chains.contains(&chain))
+            .filter(|peer| !any || peer.reaches(chain))
             .map(|peer| &peer.node)
             .max_by_key(|node| weight(node, lane));
         first.is_none_or(|node| *node == self.node.holder.node)

@@ -6,45 +6,39 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use fencepost_domain::attempt::SignedFees;
-use fencepost_domain::fee;
+use fencepost_domain::decision::{After, Severity};
 use fencepost_domain::ids::{Lane, LaneId, Nonce, TxId};
-use fencepost_domain::request::{Ceilings, Fees};
-use fencepost_domain::state::Why;
+use fencepost_domain::state::{State, Why};
+use fencepost_domain::transition::Input;
 use futures::FutureExt;
 use jiff::Timestamp;
 use tokio::time::timeout;
 
 use crate::causes::Causes;
 use crate::lane::entry::Busy;
+use crate::lane::moves::Then;
 use crate::lane::report::Report;
 use crate::lane::track::Track;
 use crate::lane::worker::Worker;
+use crate::lifecycle::fill::Row;
 use crate::node::Node;
-use crate::ports::check::{DETAILS_BYTES_MAX, clean, cut};
 use crate::ports::{
-    Action, Acts, Advice, AskedRemedy, Audit, Decided, Decision, Held, NewRemedy, Plight, Policy,
-    RemedyId, StoreError,
+    Action, Acts, Advice, AskedRemedy, ClaimedRemedy, Decided, Decision, Held, NewRemedy, Plight,
+    Record, StoreError, StoredAttempt,
 };
+use crate::recovery::decided::{Extra, Question, by, noted, settled};
 
 /// How soon a policy that had nothing to say is looked at again.
 const AGAIN: Duration = Duration::from_secs(2);
 /// The longest that any policy is waited for, whatever it promises itself.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// A round that was opened for a transaction, and what the policy is told.
-#[derive(Debug)]
-pub(crate) struct Opened {
-    remedy: RemedyId,
-    plight: Plight,
-}
-
 /// What is known of a plight without asking the store.
 struct Symptoms {
     lane: Lane,
     tx: TxId,
     nonce: Nonce,
-    why: Why,
+    why: Option<Why>,
     age: Duration,
     backlog: u64,
     gaps: Vec<Nonce>,
@@ -87,7 +81,7 @@ impl Worker {
     }
 
     /// A round was opened, or there was no reason for one.
-    pub(crate) async fn consulted(&mut self, held: Held, tx: TxId, opened: Option<Opened>) {
+    pub(crate) async fn consulted(&mut self, held: Held, tx: TxId, opened: Option<Box<Question>>) {
         let now = self.node.ticks.ticks();
         let Some(track) = self
             .tracks
@@ -96,30 +90,65 @@ impl Worker {
         else {
             return;
         };
-        let Some(Opened { remedy, plight }) = opened else {
+        let Some(question) = opened else {
             track.tasks.care.consulting = false;
             return;
         };
-        if let Some(entry) = track.get_mut(plight.nonce) {
+        if let Some(entry) = track.get_mut(question.plight.nonce) {
             entry.consulted_until = now + self.node.settings.stuck.age;
         }
         // Under our token nobody else can have claimed it, and nobody will.
-        let claimed = self.claim_round(held, remedy).await;
+        let claimed = self.claim_round(held, question.remedy).await;
         if !claimed {
             if let Some(track) = self.tracks.get_mut(&held.lane) {
                 track.tasks.care.consulting = false;
             }
             return;
         }
+        self.ask_policy(held, tx, *question);
+    }
+
+    /// An operator wants the policy asked, and the question is ours.
+    pub(crate) async fn ask_claimed(&mut self, held: Held, claimed: ClaimedRemedy) {
+        let (tx, remedy, record) = (claimed.record.tx, claimed.id, claimed.record);
+        let refused = match record.state.nonce() {
+            _ if self.node.policy.is_passive() => Some("the signer's leader has no stuck policy"),
+            None => Some("it has no nonce yet: only CANCEL ends it"),
+            Some(_) if record.state.inclusion().is_some() => Some("it is in a block"),
+            Some(_) => None,
+        };
+        if let Some(why) = refused {
+            let action = Action::Decide;
+            return self.refuse(held, &record, remedy, action, why).await;
+        }
+        let now = self.node.ticks.ticks();
+        let track = self.tracks.get_mut(&held.lane);
+        let symptoms = track.map(|track| asked_about(track, &record, now));
+        let attempts = self.node.store.attempts(&[tx]).await;
+        let (Some(symptoms), Ok(attempts)) = (symptoms, attempts) else {
+            let (action, why) = (Action::Decide, "the transaction could not be read");
+            return self.refuse(held, &record, remedy, action, why).await;
+        };
+        let question = Question {
+            remedy,
+            row: Row::of(&record),
+            plight: plight(&self.node, symptoms, record, &attempts, claimed.round),
+            asked: Some(claimed.audit),
+        };
+        self.ask_policy(held, tx, question);
+    }
+
+    /// Asks the policy in a task of its own; its decision comes back as a report.
+    fn ask_policy(&self, held: Held, tx: TxId, question: Question) {
         let (policy, node) = (Arc::clone(&self.node.policy), Arc::clone(&self.node));
         self.node.hand(async move {
-            let deciding = AssertUnwindSafe(policy.decide(&plight)).catch_unwind();
+            let deciding = AssertUnwindSafe(policy.decide(&question.plight)).catch_unwind();
             let advice = match timeout(PATIENCE, deciding).await {
                 Ok(Ok(advice)) => advice,
                 Ok(Err(_)) => Advice::noop("the policy broke down"),
                 Err(_) => Advice::noop("the policy did not answer"),
             };
-            let advised = settled(&node, &*policy, remedy, &plight, advice).await;
+            let advised = settled(&node, &*policy, &question, advice).await;
             node.report(Report::Advised { held, tx, advised }).await;
         });
     }
@@ -142,14 +171,11 @@ impl Worker {
         match answer {
             Ok(Decision::Written) => {
                 self.node.leases.keep(held, sent);
-                let (reason, by) = (advised.audit.reason.as_str(), advised.audit.by.as_str());
-                let action = advised.action.map_or("NOOP", Action::word);
-                tracing::info!(tx_id = %tx, by, reason, action, "the stuck policy has decided");
+                self.log_decision(held, tx, &advised);
                 self.node.meters.remedied(Action::Decide, "done");
-                if let Some(action) = advised.action {
-                    self.undertake_decided(held, tx, advised.remedy, action, advised.fees)
-                        .await;
-                }
+                let action = advised.action.map_or("NOOP", Action::word);
+                self.node.meters.decided(action, advised.severity);
+                self.carry_out(held, tx, advised).await;
             }
             Ok(Decision::Fenced) => self.fenced(held, "decide"),
             Ok(Decision::Gone) => {}
@@ -159,6 +185,86 @@ impl Worker {
                 self.doubted.insert(held.lane);
                 self.doubt(held, &error);
             }
+        }
+    }
+
+    /// At the level that the policy has asked for.
+    fn log_decision(&self, held: Held, tx: TxId, advised: &Decided) {
+        let (reason, by) = (advised.audit.reason.as_str(), advised.audit.by.as_str());
+        let action = advised.action.map_or("NOOP", Action::word);
+        let severity = advised.severity.map_or("-", Severity::word);
+        let after = advised.after.map_or("-", After::word);
+        let (signer, node_id) = (
+            self.node.signer_of(held.lane),
+            self.node.holder.node.as_str(),
+        );
+        let token = held.token;
+        match advised.severity {
+            Some(Severity::Critical) => {
+                tracing::error!(%signer, tx_id = %tx, node_id, %token, by, reason, action, severity, then = after, "the stuck policy has decided");
+            }
+            Some(Severity::Warning) => {
+                tracing::warn!(%signer, tx_id = %tx, node_id, %token, by, reason, action, severity, then = after, "the stuck policy has decided");
+            }
+            Some(Severity::Info) | None => {
+                tracing::info!(%signer, tx_id = %tx, node_id, %token, by, reason, action, severity, then = after, "the stuck policy has decided");
+            }
+        }
+    }
+
+    /// Does what was decided and written.
+    async fn carry_out(&mut self, held: Held, tx: TxId, advised: Decided) {
+        let nonce = self.tracks.get(&held.lane);
+        let nonce = nonce.and_then(|track| track.nonce_of(tx));
+        // Sending the same again leaves a transaction where it stands; so does doing nothing.
+        if let (None | Some(Action::Resubmit), Some(nonce)) = (advised.action, nonce) {
+            if let Some(severity) = advised.severity {
+                let action = advised.action.map_or("NOOP", Action::word);
+                let note = noted(action, severity, &advised.audit.reason);
+                self.note_decision(held, nonce, &note).await;
+            }
+            if let Some(after) = advised.after {
+                self.stand(held, nonce, after).await;
+            }
+        }
+        let Some(action) = advised.action else {
+            return;
+        };
+        let reason = advised.audit.reason.as_str();
+        let (severity, after) = (advised.severity, advised.after);
+        let extra = Extra::of(advised.raw, severity, after, (action, reason));
+        let fees = advised.fees;
+        self.undertake_decided(held, tx, advised.remedy, (action, fees), extra)
+            .await;
+    }
+
+    /// Puts a transaction where a policy wants it: back to TRACKING, or STUCK at once. What only the chain can prove
+    /// stays as it is.
+    pub(crate) async fn stand(&mut self, held: Held, nonce: Nonce, after: After) {
+        self.write().await;
+        let lane = held.lane;
+        let track = self.tracks.get(&lane).filter(|track| track.held == held);
+        let Some(entry) = track.and_then(|track| track.get(nonce)) else {
+            return;
+        };
+        let lifted = match (after, entry.stuck()) {
+            (
+                After::Track,
+                Some(Why::NoReceipt | Why::Refused | Why::SignerError | Why::NoFunds),
+            ) => true,
+            (After::Stuck, None) if !entry.attempts.is_empty() => false,
+            // A gap, a taken nonce and a replaced final block are facts, not opinions.
+            (After::Track, _) | (After::Stuck, _) => return,
+        };
+        if lifted {
+            // Refused only when it has moved meanwhile.
+            let _ = self
+                .plan(lane, nonce, Input::Clear, Then::Nothing, |step| step)
+                .await;
+        } else {
+            let text = "the stuck policy wants a person to look";
+            self.stick(lane, nonce, Why::NoReceipt, text, |step| step)
+                .await;
         }
     }
 }
@@ -187,24 +293,19 @@ fn symptoms(track: &mut Track, now: Duration) -> Option<Symptoms> {
         return None;
     }
     let since = if first { front.since } else { entry.since };
-    let gaps = track.gaps.as_ref().map(|gaps| gaps.nonces.clone());
     Some(Symptoms {
         lane: track.seat.lane,
         tx: entry.tx,
         nonce,
-        why: entry.stuck()?,
+        why: Some(entry.stuck()?),
         age: now.saturating_sub(since),
         backlog: u64::try_from(track.backlog()).unwrap_or(u64::MAX),
-        gaps: gaps
-            .unwrap_or_default()
-            .into_iter()
-            .filter(|gap| *gap < nonce)
-            .collect(),
+        gaps: gaps_below(track, nonce),
     })
 }
 
 /// Opens a round, if the policy is worth asking.
-async fn open(node: &Node, symptoms: Symptoms) -> Result<Option<Opened>, StoreError> {
+async fn open(node: &Node, symptoms: Symptoms) -> Result<Option<Box<Question>>, StoreError> {
     let tx = symptoms.tx;
     // Before the bytes: what was done until then is among them.
     let acts = node.store.acts(Acts::Tx(tx), None, 1).await?;
@@ -223,25 +324,8 @@ async fn open(node: &Node, symptoms: Symptoms) -> Result<Option<Opened>, StoreEr
         return Ok(None);
     }
     let round = acts.first().and_then(|act| act.round).unwrap_or(0) + 1;
-    let plight = Plight {
-        chain: node.chain_name(symptoms.lane.chain).to_owned(),
-        lane: symptoms.lane,
-        tx,
-        kind: record.kind,
-        nonce: symptoms.nonce,
-        request_id: record.request_id,
-        meta: record.meta,
-        hashes: attempts.iter().map(|each| each.attempt.hash).collect(),
-        fees: attempts.last().and_then(|each| each.attempt.fees),
-        state: record.state.name(),
-        why: symptoms.why,
-        submit_attempts: record.submit_attempts,
-        last_error: record.last_error,
-        age: symptoms.age,
-        backlog: symptoms.backlog,
-        gaps: symptoms.gaps,
-        round,
-    };
+    let row = Row::of(&record);
+    let plight = plight(node, symptoms, record, &attempts, round);
     if !node.policy.is_worth_asking(&plight) {
         return Ok(None);
     }
@@ -252,11 +336,16 @@ async fn open(node: &Node, symptoms: Symptoms) -> Result<Option<Opened>, StoreEr
             round,
             action: Action::Decide,
             fees: None,
-            audit: by(&*node.policy, plight.why.word(), None),
+            audit: by(&*node.policy, None, plight.why.map_or("", Why::word), None),
         })
         .await?;
     Ok(match asked {
-        AskedRemedy::Asked(remedy) => Some(Opened { remedy, plight }),
+        AskedRemedy::Asked(remedy) => Some(Box::new(Question {
+            remedy,
+            plight,
+            row,
+            asked: None,
+        })),
         AskedRemedy::Running(_)
         | AskedRemedy::RoundTaken { .. }
         | AskedRemedy::AlreadyFinal
@@ -264,136 +353,73 @@ async fn open(node: &Node, symptoms: Symptoms) -> Result<Option<Opened>, StoreEr
     })
 }
 
-fn by(policy: &dyn Policy, reason: &str, details: Option<String>) -> Audit {
-    let fits = |text: &String| text.len() <= DETAILS_BYTES_MAX && !text.contains('\0');
-    if details.as_ref().is_some_and(|text| !fits(text)) {
-        tracing::warn!(
-            policy = policy.name(),
-            "what the policy wants kept is too long; it is left out"
-        );
-    }
-    let details = details.filter(fits);
-    Audit {
-        by: format!("policy {}", policy.name()),
-        reason: clean(&cut(reason)).into_owned(),
-        details,
+/// The same for one that somebody asks about, wherever it stands.
+fn asked_about(track: &mut Track, record: &Record, now: Duration) -> Symptoms {
+    let front = track.front(now);
+    let nonce = record.state.nonce().unwrap_or(Nonce::ZERO);
+    let entry = track.get(nonce).filter(|entry| entry.tx == record.tx);
+    let since = match front {
+        Some(front) if front.nonce == nonce => Some(front.since),
+        Some(_) | None => entry.map(|entry| entry.since),
+    };
+    let why = match &record.state {
+        State::Stuck(stuck) => Some(stuck.why),
+        State::Queued(_)
+        | State::Allocated(_)
+        | State::Tracking(_)
+        | State::Confirmed(_)
+        | State::Failed(_)
+        | State::Reserved(_)
+        | State::Submitted(_)
+        | State::Used(_)
+        | State::Recyclable(_) => None,
+    };
+    Symptoms {
+        lane: record.lane,
+        tx: record.tx,
+        nonce,
+        why,
+        age: now.saturating_sub(since.unwrap_or(now)),
+        backlog: u64::try_from(track.backlog()).unwrap_or(u64::MAX),
+        gaps: gaps_below(track, nonce),
     }
 }
 
-/// An advice as it is written. Fees that a policy leaves open are chosen here, so that what is claimed says
-/// what will be signed; fees that nobody may sign make it NOOP.
-async fn settled(
+fn gaps_below(track: &Track, nonce: Nonce) -> Vec<Nonce> {
+    let gaps = track.gaps.as_ref().map(|gaps| gaps.nonces.clone());
+    let gaps = gaps.unwrap_or_default().into_iter();
+    gaps.filter(|gap| *gap < nonce).collect()
+}
+
+/// Everything that a policy is asked about a transaction.
+fn plight(
     node: &Node,
-    policy: &dyn Policy,
-    remedy: RemedyId,
-    plight: &Plight,
-    advice: Advice,
-) -> Decided {
-    let mut decided = Decided {
-        remedy,
-        action: advice.action.filter(|action| *action != Action::Decide),
-        fees: None,
-        audit: by(policy, &advice.reason, advice.details.clone()),
-    };
-    if decided.action == Some(Action::Placeholder) && plight.why == Why::Gap {
-        decided.action = Some(Action::Fill);
-    }
-    let Some(action) = decided.action else {
-        return decided;
-    };
-    match fees(node, action, plight, &advice).await {
-        Ok(Chosen::Fees(fees)) => decided.fees = Some(fees),
-        Ok(Chosen::Open) => {}
-        // At the cap only sending the same again is left.
-        Ok(Chosen::AtCap) => decided.action = Some(Action::Resubmit),
-        Err(why) => {
-            tracing::warn!(tx_id = %plight.tx, policy = policy.name(), why, "what the policy said cannot be done");
-            decided.action = None;
-            decided.audit.reason = clean(&cut(&why)).into_owned();
-        }
-    }
-    decided
-}
-
-/// What an action is to pay.
-enum Chosen {
-    Fees(SignedFees),
-    /// Whatever the chain asks for when it is signed.
-    Open,
-    /// Nothing more may be paid.
-    AtCap,
-}
-
-async fn fees(
-    node: &Node,
-    action: Action,
-    plight: &Plight,
-    advice: &Advice,
-) -> Result<Chosen, String> {
-    let is_bound = advice.fee_max.is_some() || advice.bump_percent.is_some();
-    match action {
-        Action::Replace => {}
-        Action::Cancel | Action::Placeholder | Action::Fill if is_bound => {}
-        Action::Cancel | Action::Placeholder | Action::Fill | Action::Resubmit | Action::Decide => {
-            return Ok(Chosen::Open);
-        }
-    }
-    let chain = plight.lane.chain;
-    let mut ceilings = node.ceilings(chain);
-    if let Some(fees) = advice.fees.filter(|_| action == Action::Replace) {
-        return given(fees, plight, ceilings).map(Chosen::Fees);
-    }
-    if let Some(most) = advice.fee_max {
-        ceilings.max_fee = ceilings.max_fee.min(most);
-    }
-    let Some(port) = &node.chain else {
-        return Err("there is no chain to ask".to_owned());
-    };
-    let quote = port.quote(chain).await;
-    let quote = quote.map_err(|error| Causes(&error).to_string())?;
-    let Some(older) = plight.fees.filter(|_| action != Action::Fill) else {
-        if action == Action::Replace {
-            return Err("nothing was signed yet that could be replaced".to_owned());
-        }
-        // Bytes of their own pay what the chain asks for, if the rule lets them.
-        let fees = fee::choose(Fees::Ours, quote, node.ceilings(chain));
-        if fees.max_fee > ceilings.max_fee {
-            return Err(format!(
-                "the chain asks for {}, above the {} that may be paid",
-                fees.max_fee, ceilings.max_fee
-            ));
-        }
-        return Ok(Chosen::Open);
-    };
-    let percent = advice.bump_percent.unwrap_or(node.bump_percent(chain));
-    match fee::bump(older, percent, quote, ceilings) {
-        Some(fees) => Ok(Chosen::Fees(fees)),
-        None if action == Action::Replace => Ok(Chosen::AtCap),
-        None => Err(format!(
-            "{} has nothing left to pay below {}",
-            action.word(),
-            ceilings.max_fee
-        )),
-    }
-}
-
-/// The fees that a policy names, if they may be signed and nodes take them.
-fn given(fees: SignedFees, plight: &Plight, ceilings: Ceilings) -> Result<SignedFees, String> {
-    let Some(older) = plight.fees else {
-        return Err("nothing was signed yet that could be replaced".to_owned());
-    };
-    let above =
-        fees.max_fee > ceilings.max_fee || fees.max_priority_fee > Some(ceilings.max_priority_fee);
-    if above {
-        return Err("the fees are above the chain's ceilings".to_owned());
-    }
-    let least = fee::least_over(older, fee::BUMP_PERCENT_MIN);
-    if fee::is_over(fees, least) {
-        Ok(fees)
-    } else {
-        Err(format!(
-            "the fees are too low: at least {} is needed",
-            least.max_fee
-        ))
+    symptoms: Symptoms,
+    record: Record,
+    attempts: &[StoredAttempt],
+    round: u32,
+) -> Plight {
+    let newest = attempts.last().map(|each| &each.attempt);
+    Plight {
+        chain: node.chain_name(symptoms.lane.chain).to_owned(),
+        lane: symptoms.lane,
+        tx: record.tx,
+        kind: record.kind,
+        nonce: symptoms.nonce,
+        request_id: record.request_id,
+        meta: record.meta,
+        hashes: attempts.iter().map(|each| each.attempt.hash).collect(),
+        fees: newest.and_then(|newest| newest.fees),
+        newest: newest.map(|newest| newest.kind),
+        payload: record.payload,
+        state: record.state.name(),
+        sub_state: record.state.sub(),
+        why: symptoms.why,
+        submit_attempts: record.submit_attempts,
+        last_error: record.last_error,
+        age: symptoms.age,
+        backlog: symptoms.backlog,
+        gaps: symptoms.gaps,
+        round,
     }
 }

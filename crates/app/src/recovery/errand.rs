@@ -4,12 +4,14 @@
 use std::time::Duration;
 
 use fencepost_domain::attempt::{self, Attempt, SignedFees};
+use fencepost_domain::decision::After;
 use fencepost_domain::ids::{LaneId, Nonce, TxId};
 use fencepost_domain::request::Payload;
+use fencepost_domain::state::Why;
 
 use crate::causes::Causes;
 use crate::lane::worker::{REST, Worker};
-use crate::lifecycle::fill::Unfilled;
+use crate::lifecycle::fill::{Row, Unfilled};
 use crate::ports::{Action, Closing, Held, Move, RemedyId};
 
 /// A remedy that we have claimed and not carried out.
@@ -27,6 +29,14 @@ pub(crate) struct Errand {
     pub(crate) older: Option<SignedFees>,
     /// What a replacement executes.
     pub(crate) payload: Option<Payload>,
+    /// The row that has it.
+    pub(crate) row: Option<Row>,
+    /// Bytes that a policy's decision has brought.
+    pub(crate) ready: Option<Attempt>,
+    /// What its event says, where a policy has called it urgent.
+    pub(crate) note: Option<String>,
+    /// Where a policy wants the transaction to stand afterwards.
+    pub(crate) after: Option<After>,
     /// Nothing is tried before this.
     pub(crate) next: Duration,
 }
@@ -49,19 +59,22 @@ impl Worker {
         result: Result<Attempt, Unfilled>,
     ) {
         let errand = self.errands.get(&tx);
-        if errand.is_none_or(|errand| errand.remedy != remedy || errand.held != held) {
+        let Some(errand) = errand.filter(|each| each.remedy == remedy && each.held == held) else {
             return self.idle(held.lane, nonce);
-        }
+        };
+        let (note, after) = (errand.note.clone(), errand.after);
         let why = match result {
             Ok(attempt) => {
                 let closing = Closing {
                     remedy,
                     refused: None,
                 };
-                let stored = self
-                    .store_closing(held.lane, nonce, attempt, Some(closing))
-                    .await;
+                let closing = Some((closing, note));
+                let stored = self.store_closing(held.lane, nonce, attempt, closing).await;
                 match stored {
+                    Ok(()) if after == Some(After::Stuck) => {
+                        return self.stand(held, nonce, After::Stuck).await;
+                    }
                     Ok(()) => return,
                     Err(refusal) => refusal.to_string(),
                 }
@@ -71,6 +84,13 @@ impl Worker {
                 return self.send_at_cap(held, tx).await;
             }
             Err(Unfilled::Refused(why) | Unfilled::Reverted(why)) => why,
+            Err(Unfilled::Tampered(why)) => {
+                self.idle(held.lane, nonce);
+                self.give_up(held, tx, &why).await;
+                let (lane, reason) = (held.lane, Why::Tampered);
+                self.stick(lane, nonce, reason, &why, |step| step).await;
+                return;
+            }
             Err(
                 Unfilled::Unreachable(why)
                 | Unfilled::Later(why)

@@ -21,6 +21,7 @@ use crate::ports::{
     Chain, ChainUnavailable, Consumer, CountMode, CursorMove, CursorMoved, Held, Key, PageQuery,
     Receipt,
 };
+use crate::writes::lane_error;
 
 /// How many of a lane are asked about in one look; the others wait behind them.
 const EXAMINED_MAX: usize = 64;
@@ -159,7 +160,7 @@ impl Worker {
         {
             Ok(CursorMoved::Fenced) => self.fenced(held, "raise"),
             Ok(_) => {
-                tracing::error!(lane = held.lane.0, chain = %latest, "nonces that were given back are used on chain: someone else uses this key");
+                lane_error!(self.node, held, nonce = %latest, "nonces that were given back are used on chain: someone else uses this key");
             }
             Err(error) => self.doubt(held, &error),
         }
@@ -239,7 +240,7 @@ async fn look(
                 None => unseen.push(question),
             }
         }
-        if count.unanimous && !unseen.is_empty() {
+        if count.is_unanimous() && !unseen.is_empty() {
             let tip = chain.tip(seat.lane.chain).await?.head.block;
             consumed = consumers(node, chain, seat, unseen, tip).await?;
             head = Some(tip);
@@ -247,7 +248,7 @@ async fn look(
     }
     Ok(Findings {
         latest,
-        unanimous: count.unanimous,
+        unanimous: count.is_unanimous(),
         receipts,
         consumed,
         head,

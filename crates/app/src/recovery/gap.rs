@@ -96,6 +96,7 @@ impl Worker {
         let mut filled = Vec::new();
         for nonce in gaps {
             let tx = self.placeholder(held, nonce, remedy);
+            let tx = tx.sealed(&self.node.settings.seals, seat.lane);
             if let Verdict::New(_) = self.fill_one(held, seat, &tx).await {
                 filled.push(nonce.get().to_string());
             }
@@ -127,10 +128,12 @@ impl Worker {
         let millis = u64::try_from(now).unwrap_or_default();
         NewTx {
             tx: TxId(uuid::Builder::from_unix_timestamp_millis(millis, &rest).into_uuid()),
+            seal: None,
             request_id: None,
             body: Body::Placeholder(nonce),
             not_after: None,
             meta: None,
+            created_by: None,
         }
     }
 }

@@ -6,18 +6,22 @@ use std::time::Duration;
 
 use fencepost_domain::attempt::{self, SignedFees};
 use fencepost_domain::event::{self, Event};
-use fencepost_domain::ids::{LaneId, TxId};
+use fencepost_domain::ids::{LaneId, Nonce, TxId};
+use fencepost_domain::raw;
 use fencepost_domain::state::{State, Stuck, Why};
 use fencepost_domain::transition::{Input, Transition};
 
 use crate::causes::Causes;
 use crate::lane::entry::Need;
 use crate::lane::worker::Worker;
+use crate::lifecycle::fill::Row;
 use crate::ports::{
     Action, ClaimedRemedy, Closing, Held, LaneMoved, LaneMoves, Move, Record, RemedyId,
     StoredAttempt,
 };
+use crate::recovery::decided::{Extra, brought};
 use crate::recovery::errand::Errand;
+use crate::writes::words;
 
 /// How many remedies of a lane are claimed in one go.
 const CLAIMED_MAX: usize = 64;
@@ -27,6 +31,8 @@ pub(crate) struct Wanted {
     pub(crate) remedy: RemedyId,
     pub(crate) action: Action,
     fees: Option<SignedFees>,
+    /// What a policy has decided beyond that.
+    decided: Extra,
     pub(crate) record: Record,
 }
 
@@ -82,15 +88,28 @@ impl Worker {
     }
 
     async fn undertake(&mut self, held: Held, claimed: ClaimedRemedy) {
+        // A question that nobody was asked yet: an operator's, or of a leader that died before it claimed its own.
+        if claimed.action == Action::Decide && claimed.is_first_claim {
+            return self.ask_claimed(held, claimed).await;
+        }
         let (tx, action) = (claimed.record.tx, claimed.action);
         let (by, reason) = (claimed.audit.by.as_str(), claimed.audit.reason.as_str());
-        tracing::info!(tx_id = %tx, action = action.word(), by, reason, "a remedy is carried out");
+        let ((from, _), signer) = (words(&claimed.record.state), claimed.record.lane.signer);
+        let (node_id, nonce) = (self.node.holder.node.as_str(), claimed.record.state.nonce());
+        let nonce = nonce.map_or_else(|| "-".to_owned(), |nonce| nonce.to_string());
+        tracing::info!(%signer, tx_id = %tx, node_id, token = %held.token, nonce, from, to = from, action = action.word(), by, reason, "a remedy is carried out");
         self.begin(
             held,
             Wanted {
                 remedy: claimed.id,
                 action,
                 fees: claimed.fees,
+                decided: Extra::of(
+                    claimed.raw,
+                    claimed.severity,
+                    claimed.after,
+                    (action, &claimed.audit.reason),
+                ),
                 record: claimed.record,
             },
         )
@@ -103,8 +122,8 @@ impl Worker {
         held: Held,
         tx: TxId,
         remedy: RemedyId,
-        action: Action,
-        fees: Option<SignedFees>,
+        (action, fees): (Action, Option<SignedFees>),
+        decided: Extra,
     ) {
         match self.node.store.find_many(&[tx]).await {
             Ok(mut found) => {
@@ -113,6 +132,7 @@ impl Worker {
                         remedy,
                         action,
                         fees,
+                        decided,
                         record,
                     };
                     self.begin(held, wanted).await;
@@ -163,6 +183,10 @@ impl Worker {
                 fees: None,
                 older: None,
                 payload: None,
+                row: None,
+                ready: None,
+                note: None,
+                after: None,
                 next: Duration::ZERO,
             },
         );
@@ -177,13 +201,22 @@ impl Worker {
             remedy,
             action,
             fees,
+            decided,
             record,
         } = wanted;
         let Some(nonce) = record.state.nonce() else {
             return;
         };
         let newest = attempts.last().map(|newest| newest.attempt.clone());
+        let ready = decided.raw.as_ref();
+        let ready = ready.map(|raw| brought(raw, action, &record, nonce, newest.as_ref()));
+        let ready = match ready.transpose() {
+            Ok(ready) => ready,
+            Err(why) => return self.refuse(held, &record, remedy, action, &why).await,
+        };
+        let mut payload = record.payload.clone();
         let signs = match (action, newest.as_ref().map(|newest| newest.kind)) {
+            _ if ready.is_some() => ready.as_ref().map(|ready| ready.kind),
             (Action::Resubmit | Action::Replace, None) => {
                 let why = "nothing was signed yet";
                 return self.refuse(held, &record, remedy, action, why).await;
@@ -196,6 +229,18 @@ impl Worker {
             (Action::Replace, Some(attempt::Kind::Placeholder)) | (Action::Placeholder, _) => {
                 Some(attempt::Kind::Placeholder)
             }
+            // Only what a policy has put in the payload's place is paid better.
+            (Action::Replace, Some(attempt::Kind::Substitute)) => {
+                let raw = newest.as_ref().map(|newest| newest.raw.clone());
+                match raw::read(&raw.unwrap_or_default(), record.lane, nonce) {
+                    Ok((substitute, _)) => payload = Some(substitute),
+                    Err(why) => {
+                        let why = format!("its newest bytes cannot be read: they have {why}");
+                        return self.refuse(held, &record, remedy, action, &why).await;
+                    }
+                }
+                Some(attempt::Kind::Substitute)
+            }
             (Action::Replace, Some(_)) => Some(attempt::Kind::Replacement),
         };
         let tx = record.tx;
@@ -207,7 +252,11 @@ impl Worker {
             signs,
             fees,
             older: newest.and_then(|newest| newest.fees),
-            payload: record.payload.clone(),
+            payload,
+            row: Some(Row::of(&record)),
+            ready,
+            note: decided.note,
+            after: decided.after,
             next: Duration::ZERO,
         };
         self.errands.insert(tx, errand);
@@ -228,7 +277,8 @@ impl Worker {
         action: Action,
         why: &str,
     ) {
-        tracing::info!(tx_id = %record.tx, action = action.word(), why, "a remedy is not carried out");
+        let (signer, node_id) = (record.lane.signer, self.node.holder.node.as_str());
+        tracing::info!(%signer, tx_id = %record.tx, node_id, token = %held.token, action = action.word(), why, "a remedy is not carried out");
         let same = Transition {
             to: record.state.clone(),
             event: Event::new(event::Kind::Remedied).note(&format!("{}: {why}", action.word())),
@@ -243,6 +293,25 @@ impl Worker {
         }
     }
 
+    /// Tells an urgent decision that leaves the transaction as it is.
+    pub(crate) async fn note_decision(&mut self, held: Held, nonce: Nonce, note: &str) {
+        self.write().await;
+        let entry = self.tracks.get(&held.lane);
+        let Some(entry) = entry.and_then(|track| track.get(nonce)) else {
+            return;
+        };
+        let same = Transition {
+            to: entry.state.clone(),
+            event: Event::new(event::Kind::Remedied).note(note),
+        };
+        let step = Move::on(entry.tx, entry.version, &entry.state, same);
+        let batch = [LaneMoves {
+            held,
+            moves: vec![step],
+        }];
+        self.write_alone(held, batch, Some(nonce)).await;
+    }
+
     /// Writes a move that closes a remedy.
     pub(crate) async fn close(
         &mut self,
@@ -252,13 +321,27 @@ impl Worker {
         result: &'static str,
         action: Action,
     ) -> bool {
-        let (sent, store) = (self.node.leases.sending(), Arc::clone(&self.node.store));
-        let told = step.event.kind.is_told();
         let batch = [LaneMoves {
             held,
             moves: vec![step],
         }];
-        let answers = if told {
+        let written = self.write_alone(held, batch, record.state.nonce()).await;
+        if written {
+            self.node.meters.remedied(action, result);
+        }
+        written
+    }
+
+    /// Writes one move by itself, and keeps what is in mind of the transaction up to date.
+    async fn write_alone(
+        &mut self,
+        held: Held,
+        batch: [LaneMoves; 1],
+        nonce: Option<Nonce>,
+    ) -> bool {
+        let (sent, store) = (self.node.leases.sending(), Arc::clone(&self.node.store));
+        let steps = &batch[0].moves;
+        let answers = if steps.iter().any(|step| step.event.kind.is_told()) {
             store.complete(&self.node.holder, &batch).await
         } else {
             store.apply(&self.node.holder, &batch).await
@@ -266,14 +349,17 @@ impl Worker {
         match answers.map(|mut answers| answers.pop()) {
             Ok(Some(LaneMoved::Done(_))) => {
                 self.node.leases.keep(held, sent);
-                self.node.meters.remedied(action, result);
-                let nonce = record.state.nonce();
-                let track = self.tracks.get_mut(&held.lane);
-                let entry = track.and_then(|track| track.get_mut(nonce?));
-                let entry =
-                    entry.filter(|entry| entry.tx == record.tx && entry.version == record.version);
-                if let (Some(entry), Ok(version)) = (entry, record.version.plus(1)) {
-                    entry.version = version;
+                for step in steps {
+                    self.node.waiters.moved(step.tx, &step.to);
+                    self.node.log_move(held, nonce, step);
+                    self.node.meters.ended(&step.to);
+                    let track = self.tracks.get_mut(&held.lane);
+                    let entry = track.and_then(|track| track.get_mut(nonce?));
+                    let entry =
+                        entry.filter(|entry| entry.tx == step.tx && entry.version == step.version);
+                    if let (Some(entry), Ok(version)) = (entry, step.version.plus(1)) {
+                        entry.version = version;
+                    }
                 }
                 true
             }

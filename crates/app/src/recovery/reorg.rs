@@ -14,6 +14,7 @@ use crate::lane::worker::Worker;
 use crate::lifecycle::follow::Sight;
 use crate::lifecycle::follow::board::{Hit, Whose};
 use crate::ports::{Move, Record, StoreError};
+use crate::writes::lane_error;
 
 impl Worker {
     /// The block that a transaction was in is gone.
@@ -43,7 +44,8 @@ impl Worker {
             }
             None => {
                 if let Err(error) = self.unfinal(lane, whose, block).await {
-                    tracing::error!(error = %Causes(&error), tx_id = %whose.tx, "a final transaction whose block was replaced could not be read");
+                    let held = self.node.last_held(lane);
+                    lane_error!(self.node, held, tx_id = %whose.tx, nonce = %whose.nonce, error = %Causes(&error), "a final transaction whose block was replaced could not be read");
                     self.postpone(whose, Sight::Reorged(block));
                 }
             }
@@ -105,8 +107,8 @@ impl Worker {
             return Ok(());
         };
         if record.retired.is_some() {
-            let (tx, block) = (whose.tx, block.number);
-            tracing::error!(tx_id = %tx, %block, "a final block was replaced, and its transaction was retired: it cannot be sent again");
+            let (tx, nonce, block) = (whose.tx, whose.nonce, block.number);
+            lane_error!(self.node, held, tx_id = %tx, %nonce, %block, "a final block was replaced, and its transaction was retired: it cannot be sent again");
             return Ok(());
         }
         let attempts = store.attempts(&[whose.tx]).await?;
@@ -121,13 +123,14 @@ impl Worker {
 
     /// Tells that an ending has been undone.
     pub(crate) async fn unend(&mut self, whose: Whose, block: Block) {
-        tracing::error!(tx_id = %whose.tx, block = %block.number, "a block that was final has been replaced: its transaction is sent again and will be told anew");
+        let held = self.node.last_held(whose.lane);
+        lane_error!(self.node, held, tx_id = %whose.tx, nonce = %whose.nonce, block = %block.number, "a block that was final has been replaced: its transaction is sent again and will be told anew");
         let due = |step: Move| step.due_in(Duration::ZERO);
         let told = self
             .plan(whose.lane, whose.nonce, Input::Reorged, Then::Reorged, due)
             .await;
         if let Err(refusal) = told {
-            tracing::error!(tx_id = %whose.tx, %refusal, "it cannot be brought back");
+            lane_error!(self.node, held, tx_id = %whose.tx, nonce = %whose.nonce, %refusal, "it cannot be brought back");
             self.forget(whose.lane);
         }
     }

@@ -1,10 +1,10 @@
 //! Sending again: nodes return hashes for what they drop, so this is what makes sending correct. The
 //! claim is fenced and counted before anything goes out; the bytes are the same, and only the newest.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use fencepost_domain::ids::LaneId;
+use fencepost_domain::ids::{LaneId, Nonce, TxId};
 use fencepost_domain::mutant::Mutant;
 use fencepost_domain::state::State;
 
@@ -12,6 +12,7 @@ use crate::causes::Causes;
 use crate::lane::entry::{Busy, Need};
 use crate::lane::worker::Worker;
 use crate::ports::{Held, READ_LIMIT_MAX, Record};
+use crate::writes::{Line, Write, words};
 
 /// How many lanes are claimed for in one statement.
 const LANES_MAX: usize = 64;
@@ -31,12 +32,35 @@ impl Worker {
             .filter(|track| !track.tasks.sending && now >= track.rests_until && track.has_due(now))
             .map(|track| track.held)
             .filter(|held| self.node.leases.held(held.lane) == Some(*held))
-            .take(LANES_MAX)
             .collect();
-        if held.is_empty() || Mutant::SentOnce.is_on() {
+        if Mutant::SentOnce.is_on() {
             return;
         }
-        let next = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
+        if let Some(due) = self.claim_due(held, interval).await {
+            self.claimed(due, now, interval).await;
+        }
+    }
+
+    /// Claims what is due in these lanes, or in the first of them; none if nothing could be claimed. The store shows
+    /// the same again after `next`.
+    pub(crate) async fn claim_due(
+        &mut self,
+        mut held: Vec<Held>,
+        next: Duration,
+    ) -> Option<Vec<Record>> {
+        // Those that have waited longest, so that every lane has its turn.
+        held.sort_by_key(|held| self.tracks.get(&held.lane).map(|track| track.claimed_at));
+        held.truncate(LANES_MAX);
+        if held.is_empty() {
+            return None;
+        }
+        let now = self.node.ticks.ticks();
+        for held in &held {
+            if let Some(track) = self.tracks.get_mut(&held.lane) {
+                track.claimed_at = Some(now);
+            }
+        }
+        let next = u64::try_from(next.as_millis()).unwrap_or(u64::MAX);
         let sent = self.node.leases.sending();
         let store = std::sync::Arc::clone(&self.node.store);
         let claimed = match store
@@ -49,7 +73,7 @@ impl Worker {
                 for held in held {
                     self.doubt(held, &error);
                 }
-                return;
+                return None;
             }
         };
         for held in &held {
@@ -60,12 +84,13 @@ impl Worker {
                 self.put_off(held.lane, now + EARLY);
             }
         }
-        self.claimed(claimed.records, now, interval).await;
+        Some(claimed.records)
     }
 
     /// What is due is marked: bytes to be sent, lent nonces to be asked about.
     async fn claimed(&mut self, records: Vec<Record>, now: Duration, interval: Duration) {
-        let mut moved = BTreeSet::new();
+        self.recall_loans(&records).await;
+        let mut moved: BTreeMap<LaneId, BTreeMap<TxId, Nonce>> = BTreeMap::new();
         let mut late = Vec::new();
         for record in records {
             let Some(track) = self.tracks.get_mut(&record.lane_id) else {
@@ -80,22 +105,31 @@ impl Worker {
             };
             // Its holder has spoken to another node.
             if entry.state != record.state {
-                moved.insert(record.lane_id);
+                let rows = moved.entry(record.lane_id).or_default();
+                rows.insert(record.tx, nonce);
                 continue;
             }
             // A claim moves the row, and nothing else of it.
             entry.version = record.version;
-            if matches!(record.state, State::Reserved(_)) {
+            // One that is held for its holder is left alone.
+            if matches!(record.state, State::Reserved(_)) && entry.due_at <= now {
                 late.push((record.lane_id, nonce, record.tx, record.version));
             }
             if entry.need() == Need::Block && entry.busy == Busy::No {
                 entry.to_send = true;
                 entry.due_at = now + interval;
-                self.node.meters.resubmitted("claimed");
+                self.node.log_write(&Line {
+                    write: Write::Claim,
+                    held: track.held,
+                    tx: Some(record.tx),
+                    nonce: Some(nonce),
+                    from: words(&record.state),
+                    to: words(&record.state),
+                });
             }
         }
-        for lane in moved {
-            self.read_loans(lane).await;
+        for (lane, rows) in moved {
+            self.read_rows(lane, &rows).await;
         }
         self.expire_loans(late);
     }
@@ -108,8 +142,7 @@ impl Worker {
         for (_, entry) in track.iter_mut() {
             let waits = match entry.need() {
                 Need::Block => !entry.to_send,
-                Need::Holder => true,
-                Need::Sign | Need::Nothing => false,
+                Need::Holder | Need::Sign | Need::Nothing => false,
             };
             if waits {
                 entry.due_at = entry.due_at.max(until);

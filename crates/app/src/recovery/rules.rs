@@ -43,7 +43,8 @@ impl Rule {
                 .iter()
                 .any(|text| error.contains(&text.to_lowercase()))
         };
-        let known = self.reasons.is_empty() || self.reasons.contains(&plight.why);
+        let known =
+            self.reasons.is_empty() || plight.why.is_some_and(|why| self.reasons.contains(&why));
         let worded = self.errors.is_empty() || has(&self.errors);
         known && worded && !has(&self.errors_not) && self.is_due(plight) && self.is_left(plight)
     }
@@ -95,11 +96,9 @@ impl Policy for Rules {
         };
         Advice {
             action: rule.action,
-            fees: None,
             bump_percent: rule.bump_percent,
             fee_max: rule.max_fee,
-            reason: format!("rule {} fits", at + 1),
-            details: None,
+            ..Advice::noop(format!("rule {} fits", at + 1))
         }
     }
 }
@@ -131,8 +130,11 @@ mod tests {
                 max_fee: 100,
                 max_priority_fee: Some(1),
             }),
+            newest: None,
+            payload: None,
             state: Name::Stuck,
-            why: Why::NoReceipt,
+            sub_state: Some(Why::NoReceipt.word()),
+            why: Some(Why::NoReceipt),
             submit_attempts: 3,
             last_error: Some("Transaction Underpriced".to_owned()),
             age: Duration::from_secs(60),

@@ -16,6 +16,7 @@ use crate::lane::track::Track;
 use crate::lane::worker::Worker;
 use crate::ports::Move;
 use crate::settings::StuckAfter;
+use crate::writes::lane_error;
 
 impl Worker {
     /// Looks after those of a lane that do not move.
@@ -87,10 +88,10 @@ impl Worker {
         }
         self.node.meters.stuck(stuck.why);
         let track = self.tracks.get(&lane);
-        let signer = track.map(|track| track.seat.lane.signer.to_string());
-        let (node_id, reason) = (self.node.holder.node.as_str(), stuck.why.word());
+        let held = track.map_or_else(|| self.node.last_held(lane), |track| track.held);
+        let (from, reason) = (step.from.0.word(), stuck.why.word());
         let text = step.error.as_deref().unwrap_or_default();
-        tracing::error!(signer, tx_id = %step.tx, node_id, %nonce, reason, text, "stuck: {}", meaning(stuck.why));
+        lane_error!(self.node, held, tx_id = %step.tx, %nonce, from, to = "STUCK", reason, text, "stuck: {}", meaning(stuck.why));
     }
 
     /// Tells the first of the lane as stuck, if it has waited for too long. The chain was looked at before:
@@ -169,5 +170,8 @@ const fn meaning(why: Why) -> &'static str {
         Why::NoFunds => "its signer cannot pay",
         Why::SignerError => "the key fails: nothing of this signer is signed until it works again",
         Why::ReorgAfterFinal => "a block that was final has been replaced",
+        Why::Tampered => {
+            "its stored row is not the one that was accepted: it is not signed, and all later ones of its signer wait"
+        }
     }
 }

@@ -9,6 +9,7 @@ use crate::lane::report::Report;
 use crate::lane::worker::Worker;
 use crate::lifecycle::follow::board::Whose;
 use crate::ports::{ChainUnavailable, Held, Receipt};
+use crate::writes::lane_error;
 
 /// A receipt of a hash that a holder has named.
 #[derive(Debug)]
@@ -58,7 +59,6 @@ impl Worker {
         let Some(track) = track.filter(|track| track.held == held) else {
             return;
         };
-        let signer = track.seat.lane.signer;
         let entry = track.get_mut(whose.nonce);
         let Some(entry) = entry.filter(|entry| entry.tx == whose.tx) else {
             return;
@@ -76,7 +76,7 @@ impl Worker {
                 entry.attempts.retain(|known| known.hash != hash);
                 // What has used the nonce, if anything has, is looked for.
                 track.suspect = true;
-                tracing::error!(%signer, tx_id = %whose.tx, nonce = %whose.nonce, %hash, "the hash that a holder has named is not of its nonce: it is not followed any more");
+                lane_error!(self.node, held, tx_id = %whose.tx, nonce = %whose.nonce, %hash, "the hash that a holder has named is not of its nonce: it is not followed any more");
             }
             Err(error) => {
                 // It is asked for again with the next receipts.

@@ -96,6 +96,7 @@ async fn a_paused_lane_gives_nothing_and_goes_on_when_it_is_resumed() {
         by: "anna".to_owned(),
         reason: "test".to_owned(),
         details: None,
+        node: None,
     };
     assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(0));
     let pause = PauseChange::Pause(PauseReason::Operator);

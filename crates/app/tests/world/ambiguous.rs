@@ -53,6 +53,27 @@ async fn answered_with_a_hash_and_forgotten() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_sent_again_and_what_nobody_answers_is_counted_by_outcome() {
+    let life = Life::new(1, 1).await;
+    let node = life.world.node("a").await;
+    let count = |name: &str, result: &str| {
+        node.meter(&format!("fencepost_{name}_total{{result=\"{result}\"}}"))
+    };
+    life.fault(0, on_send(FaultKind::Forget));
+    life.send(&node, life.lanes[0], 3).await;
+    seconds(4).await;
+    // Sent for the first time, and forgotten: nothing was sent again so far but what was due.
+    let first = count("tx_submit", "accepted");
+    assert!(first >= 3, "{first}");
+    life.heal();
+    life.until_ended().await;
+    let again = count("resubmit", "accepted");
+    assert!(again >= 3, "{again}");
+    assert_eq!(count("tx_submit", "accepted"), again + 3);
+    assert_eq!(count("resubmit", "refused"), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_endpoint_takes_it_and_another_refuses() {
     for kind in [
         Rejection::NoFunds,

@@ -125,7 +125,8 @@ impl Member {
             audit: Audit {
                 by: "ops".to_owned(),
                 reason: "it is late".to_owned(),
-                details: None,
+                details: Some(r#"{"ticket":"OPS-7"}"#.to_owned()),
+                node: None,
             },
         };
         self.node.ask_remedy(record, &wish).await.unwrap()

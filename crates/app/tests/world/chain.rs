@@ -25,11 +25,15 @@ pub(crate) struct Told {
 
 impl Told {
     pub(crate) fn say(&self, highest: u64, unanimous: bool) {
-        *self.count.lock().unwrap() = Some(ChainCount {
-            highest: Nonce::new(highest).unwrap(),
-            unanimous,
-        });
+        *self.count.lock().unwrap() = counted(highest, unanimous);
     }
+}
+
+/// A count that all endpoints give, or that the others do not: they say 0.
+pub(crate) fn counted(highest: u64, unanimous: bool) -> Option<ChainCount> {
+    let highest = Nonce::new(highest).unwrap();
+    let lowest = if unanimous { highest } else { Nonce::ZERO };
+    Some(ChainCount { lowest, highest })
 }
 
 fn silent<T>() -> Result<T, ChainUnavailable> {

@@ -3,14 +3,31 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use fencepost_app::directory::Start;
 use fencepost_app::lifecycle::accept::Verdict;
-use fencepost_app::ports::{Audit, Chain, CountMode, PauseReason};
+use fencepost_app::ports::{
+    Audit, Chain, CountMode, CursorMove, LaneView, PauseChange, PauseReason, Store,
+};
+use fencepost_app::query::Unbegun;
 use fencepost_domain::ids::Nonce;
 use fencepost_domain::nonce::ChainCount;
 
-use super::chain::Told;
-use super::loans::{lend, recycle};
+use super::chain::{Told, counted};
+use super::loans::{lend, loan, recycle};
 use super::nodes::{World, accepted, lane, nonce_of, pass, unnamed};
+
+fn audit() -> Audit {
+    Audit {
+        by: "ops".to_owned(),
+        reason: "is it right?".to_owned(),
+        details: None,
+        node: None,
+    }
+}
+
+async fn view(world: &World) -> LaneView {
+    world.store.lane(lane(1)).await.unwrap().unwrap()
+}
 
 fn world() -> (World, Arc<Told>) {
     let mut world = World::new();
@@ -28,6 +45,107 @@ async fn a_new_lane_begins_where_the_chain_stands() {
     assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(5_000));
     assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(5_001));
     assert_eq!(*chain.asked.lock().unwrap(), 1, "once, not for each");
+}
+
+/// Neither the highest count nor the lowest may be believed: one leaves a gap, the other gives a nonce twice.
+#[tokio::test(start_paused = true)]
+async fn a_new_lane_whose_endpoints_disagree_waits_until_they_agree() {
+    let (world, chain) = world();
+    *chain.count.lock().unwrap() = Some(ChainCount {
+        lowest: Nonce::new(4).unwrap(),
+        highest: Nonce::new(9).unwrap(),
+    });
+    let a = world.node("a").await;
+    let early = accepted(a.ask(lane(1), unnamed()).await);
+    assert_eq!(early.state.nonce(), None, "it is accepted and waits");
+    pass(Duration::from_secs(20)).await;
+    let later = accepted(a.ask(lane(1), unnamed()).await);
+    assert_eq!(later.state.nonce(), None);
+    let view = view(&world).await;
+    assert_eq!((view.next_nonce.get(), view.queued), (0, 2));
+    let counts = a.node.counts(lane(1)).await;
+    assert!(
+        matches!(a.node.unbegun(&view, counts), Some(Unbegun::Disagreed(_))),
+        "every node can say why"
+    );
+    let metric = "fencepost_lane_start_waits_total{reason=\"disagreed\"}";
+    assert_eq!(a.meter(metric), 1, "once, not for each look");
+    chain.say(6, true);
+    world.until_allocated(lane(1)).await;
+    assert_eq!(world.record(early.tx).await.state.nonce().unwrap().get(), 6);
+    assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(8));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operators_cursor_begins_a_lane_whose_endpoints_disagree() {
+    let (world, chain) = world();
+    chain.say(9, false);
+    let a = world.node("a").await;
+    let early = accepted(a.ask(lane(1), unnamed()).await);
+    let id = a.node.directory().seat(lane(1)).unwrap().id;
+    let store = &world.store;
+    let pause = PauseChange::Pause(PauseReason::Operator);
+    store.pause(id, pause, &audit()).await.unwrap();
+    let set = CursorMove::Set {
+        to: Nonce::new(7).unwrap(),
+    };
+    store.move_cursor(id, &set, &audit()).await.unwrap();
+    let resume = PauseChange::Resume;
+    store.pause(id, resume, &audit()).await.unwrap();
+    world.until_allocated(lane(1)).await;
+    assert_eq!(world.record(early.tx).await.state.nonce().unwrap().get(), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_new_lane_begins_where_its_start_says() {
+    // What is asked for, what is in blocks, what is in pools, where it begins.
+    for (start, latest, pending, first) in [
+        (Start::Chain(CountMode::Latest), 3, 5, 3),
+        (Start::Chain(CountMode::Pending), 3, 5, 5),
+        (Start::At(Nonce::new(8).unwrap()), 3, 5, 8),
+        (Start::At(Nonce::new(3).unwrap()), 3, 5, 3),
+        (Start::At(Nonce::ZERO), 0, 0, 0),
+    ] {
+        let (mut world, chain) = world();
+        world.start = start;
+        chain.say(latest, true);
+        *chain.pending.lock().unwrap() = counted(pending, true);
+        let a = world.node("a").await;
+        let nonce = nonce_of(a.ask(lane(1), unnamed()).await);
+        assert_eq!(nonce, Some(first), "{start:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_that_the_chain_has_used_gives_no_nonce() {
+    let (mut world, chain) = world();
+    world.start = Start::At(Nonce::new(8).unwrap());
+    // One endpoint that has seen it used is enough.
+    chain.say(9, false);
+    let a = world.node("a").await;
+    let early = accepted(a.ask(lane(1), unnamed()).await);
+    assert_eq!(early.state.nonce(), None);
+    let lent = a.ask(lane(1), loan(60)).await;
+    assert_eq!(lent, Verdict::ChainUnavailable, "it cannot wait");
+    let counts = a.node.counts(lane(1)).await;
+    let view = view(&world).await;
+    let used = Unbegun::Used {
+        start: Nonce::new(8).unwrap(),
+        latest: Nonce::new(9).unwrap(),
+    };
+    assert_eq!(a.node.unbegun(&view, counts), Some(used));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_holds_without_a_chain_and_only_for_the_first_nonce() {
+    let mut world = World::new();
+    world.start = Start::At(Nonce::new(8).unwrap());
+    let a = world.node("a").await;
+    assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(8));
+    assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(9));
+    world.start = Start::At(Nonce::new(2).unwrap());
+    let b = world.node("a").await;
+    assert_eq!(nonce_of(b.ask(lane(1), unnamed()).await), Some(10));
 }
 
 #[tokio::test(start_paused = true)]
@@ -127,13 +245,6 @@ async fn an_absurd_count_pauses_a_lane_with_a_free_nonce_too() {
     );
 }
 
-fn counted(highest: u64, unanimous: bool) -> Option<ChainCount> {
-    Some(ChainCount {
-        highest: Nonce::new(highest).unwrap(),
-        unanimous,
-    })
-}
-
 /// One endpoint alone claims that its pool is far ahead: that moves no cursor, whoever asks.
 #[tokio::test(start_paused = true)]
 async fn reconciling_believes_no_single_endpoints_pool() {
@@ -143,12 +254,7 @@ async fn reconciling_believes_no_single_endpoints_pool() {
     assert_eq!(nonce_of(a.ask(lane(1), unnamed()).await), Some(0));
     *chain.pending.lock().unwrap() = counted(900, false);
     let seat = a.node.directory().seat(lane(1)).unwrap();
-    let audit = Audit {
-        by: "ops".to_owned(),
-        reason: "is it right?".to_owned(),
-        details: None,
-    };
-    let _ = a.node.reconcile(seat, false, &audit).await;
+    let _ = a.node.reconcile(seat, false, &audit()).await;
     let view = fencepost_app::ports::Store::lane(&*world.store, lane(1));
     let view = view.await.unwrap().unwrap();
     assert_eq!(view.next_nonce.get(), 1, "899 nonces that nobody holds");

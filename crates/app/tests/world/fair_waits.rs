@@ -93,7 +93,10 @@ async fn what_waited_for_a_lent_nonce_has_its_full_time_once_that_is_used() {
     let call = Settle {
         reservation: lent.tx,
         lock: lent.reservation.unwrap().lock,
-        act: SettleAct::Submitted(hash),
+        act: SettleAct::Submitted {
+            hash,
+            due_in: Duration::ZERO,
+        },
     };
     let said = Instant::now();
     node.node.settle_loan(lane, &call).await.unwrap();

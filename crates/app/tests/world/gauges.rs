@@ -1,11 +1,12 @@
 //! What is told about all lanes together.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use fencepost_app::ports::{StoreError, Watched, Watcher};
+use fencepost_app::ports::{Audit, PauseChange, PauseReason, Store, StoreError, Watched, Watcher};
+use fencepost_domain::state::Wait;
 
 use super::nodes::{Member, World, accepted, lane, pass, unnamed};
 
@@ -74,4 +75,78 @@ async fn a_page_that_fails_once_is_read_again_and_nothing_is_counted_twice() {
     // One more look, and none after that one.
     pass(Duration::from_secs(20)).await;
     assert_eq!(node.meter(DEPTH), u64::try_from(MANY).unwrap());
+}
+
+#[tokio::test(start_paused = true)]
+async fn lanes_that_do_not_go_on_are_counted_by_chain_and_reason() {
+    let world = World::new();
+    let node = world.node("a").await;
+    let paused = || {
+        ["OPERATOR", "NONCE_CLASH"].map(|reason| {
+            node.meter(&format!(
+                "fencepost_lanes_paused{{chain=\"main\",reason=\"{reason}\"}}"
+            ))
+        })
+    };
+    let unled = || node.meter("fencepost_lanes_unled{chain=\"main\"}");
+    put_many(&node, 4).await;
+    pass(Duration::from_secs(20)).await;
+    assert_eq!((paused(), unled()), ([0, 0], 0));
+    let id = world.store.lane(lane(1)).await.unwrap().unwrap().id;
+    let audit = Audit {
+        by: "test".to_owned(),
+        reason: "test".to_owned(),
+        details: None,
+        node: None,
+    };
+    let pause = PauseChange::Pause(PauseReason::Operator);
+    world.store.pause(id, pause, &audit).await.unwrap();
+    // Nobody here has the signer of this one: whatever comes into it waits.
+    let foreign = world.store.open_lanes(&[lane(99)]).await.unwrap();
+    let waits = [(foreign[0], unnamed())];
+    world.store.enqueue(&waits, Wait::Leader, 10).await.unwrap();
+    pass(Duration::from_secs(20)).await;
+    assert_eq!((paused(), unled()), ([1, 0], 1));
+    world
+        .store
+        .pause(id, PauseChange::Resume, &audit)
+        .await
+        .unwrap();
+    pass(Duration::from_secs(20)).await;
+    assert_eq!(paused(), [0, 0]);
+}
+
+/// Counts what fails, by how.
+#[derive(Default)]
+struct Failures(Mutex<Vec<(&'static str, &'static str)>>);
+
+#[async_trait]
+impl Watcher for Failures {
+    async fn before(&self, _: &'static str) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    async fn after(&self, _: &'static str, _: Duration) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn failed(&self, op: &'static str, error: &StoreError) {
+        self.0.lock().unwrap().push((op, error.word()));
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_fails_is_seen_to_fail() {
+    let world = World::new();
+    let stumbles = Stumbles {
+        looks: AtomicU32::new(0),
+        at: 1,
+    };
+    let store: Arc<dyn Store> = Arc::clone(&world.store) as _;
+    let store = Watched::new(store, Arc::new(stumbles));
+    let failures = Arc::new(Failures::default());
+    let store = Watched::new(Arc::new(store), Arc::clone(&failures) as Arc<dyn Watcher>);
+    store.backlog(None, 10).await.unwrap_err();
+    store.backlog(None, 10).await.unwrap();
+    assert_eq!(*failures.0.lock().unwrap(), [("backlog", "unavailable")]);
 }

@@ -35,6 +35,16 @@ async fn accepting_goes_on_without_the_leader_and_the_next_one_keeps_the_order()
         assert_eq!(nonce.map(fencepost_domain::ids::Nonce::get), Some(n));
     }
     assert_eq!(nonce_of(b.ask(lane(1), unnamed()).await), Some(21));
+    assert_eq!(taken(&b), [0, 1, 0], "from one whose lease ran out");
+}
+
+/// How many lanes a node has taken: inserted, stolen, retaken.
+fn taken(of: &Member) -> [u64; 3] {
+    ["inserted", "stolen", "retaken"].map(|result| {
+        of.meter(&format!(
+            "fencepost_lease_acquire_total{{result=\"{result}\"}}"
+        ))
+    })
 }
 
 #[tokio::test(start_paused = true)]
@@ -54,6 +64,7 @@ async fn a_node_that_stops_gracefully_is_replaced_at_once() {
     let took = began.elapsed();
     assert!(took <= Duration::from_millis(500), "{took:?}");
     assert_eq!(nonce_of(b.ask(lane(1), unnamed()).await), Some(1));
+    assert_eq!(taken(&b), [1, 0, 0], "from nobody: it was given up");
 }
 
 #[tokio::test(start_paused = true)]
@@ -145,10 +156,9 @@ async fn a_node_keeps_all_its_lanes_however_many_they_are() {
     for of in &world.lanes {
         assert_eq!(nonce_of(a.ask(*of, unnamed()).await), Some(0));
     }
-    let taken = || a.meter("fencepost_lease_acquire_total{result=\"taken\"}");
-    assert_eq!(taken(), 600);
+    assert_eq!(taken(&a), [600, 0, 0]);
     pass(world.settings.lease.duration * 3).await;
-    assert_eq!(taken(), 600, "one that ran out was taken again");
+    assert_eq!(taken(&a), [600, 0, 0], "one that ran out was taken again");
     assert_eq!(a.meter("fencepost_lease_held"), 600);
 }
 

@@ -55,7 +55,16 @@ pub(crate) async fn recycle(node: &Member, lane: Lane, lent: &Record) {
 }
 
 pub(crate) async fn submitted(node: &Member, lane: Lane, lent: &Record, hash: B256) -> Settled {
-    settle(node, lane, lent, SettleAct::Submitted(hash)).await
+    settle(
+        node,
+        lane,
+        lent,
+        SettleAct::Submitted {
+            hash,
+            due_in: node.node.used_after(),
+        },
+    )
+    .await
 }
 
 fn nonce(record: &Record) -> u64 {
@@ -359,11 +368,11 @@ async fn a_loan_never_waits_in_a_queue() {
     let node = life.world.node("a").await;
     let lane = life.lanes[0];
     accepted(node.ask(lane, capped(100)).await);
-    let lent = lend(&node, lane, 60).await;
-    assert_eq!(nonce(&lent), 1, "a full window is none for it");
+    let verdict = node.ask(lane, loan(60)).await;
+    assert_eq!(verdict, Verdict::InFlightLimit, "it takes a place too");
     accepted(node.ask(lane, capped(100)).await);
     let verdict = node.ask(lane, loan(60)).await;
-    assert_eq!(verdict, Verdict::Overloaded, "others wait before it");
+    assert_eq!(verdict, Verdict::InFlightLimit, "others wait before it");
     let rows = life
         .world
         .store

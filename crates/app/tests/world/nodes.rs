@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use fencepost_app::directory::{Directory, NewSeat};
+use fencepost_app::directory::{Directory, InFlightLimit, InFlightUntil, NewSeat, Start};
 use fencepost_app::drive::Running;
 use fencepost_app::lifecycle::accept::{Origin, Verdict};
 use fencepost_app::meters::Meters;
@@ -39,6 +39,15 @@ impl Clock for Hands {
     fn now(&self) -> Timestamp {
         let start = Timestamp::from_second(1_800_000_000).unwrap();
         start.saturating_add(self.0.elapsed()).unwrap()
+    }
+}
+
+/// The time of day of a node whose clock is behind the store's.
+struct Behind(Arc<Hands>, Duration);
+
+impl Clock for Behind {
+    fn now(&self) -> Timestamp {
+        self.0.now().saturating_sub(self.1).unwrap()
     }
 }
 
@@ -91,6 +100,10 @@ pub(crate) struct World {
     pub(crate) policy: Arc<dyn fencepost_app::ports::Policy>,
     pub(crate) lanes: Vec<Lane>,
     pub(crate) max_in_flight: Option<usize>,
+    pub(crate) in_flight_until: InFlightUntil,
+    pub(crate) start: Start,
+    /// How far the clocks of nodes that start from now on are behind the store's.
+    pub(crate) behind: Duration,
 }
 
 /// One of them.
@@ -147,6 +160,9 @@ impl World {
             policy: Arc::new(fencepost_app::ports::Noop),
             lanes: (1..=LANES).map(lane).collect(),
             max_in_flight: None,
+            in_flight_until: InFlightUntil::Mined,
+            start: Start::default(),
+            behind: Duration::ZERO,
         }
     }
 
@@ -159,8 +175,12 @@ impl World {
         let incarnation = store.join(&id, &url).await.unwrap();
         let lanes = self.lanes.iter().map(|lane| NewSeat {
             lane: *lane,
-            max_in_flight: self.max_in_flight,
+            max_in_flight: self.max_in_flight.map(|max| InFlightLimit {
+                max,
+                until: self.in_flight_until,
+            }),
             signs: true,
+            start: self.start,
         });
         let lanes: Vec<_> = lanes.collect();
         let directory = Directory::open(&*store, &lanes).await.unwrap();
@@ -172,7 +192,7 @@ impl World {
             signer: self.signer.clone(),
             policy: Arc::clone(&self.policy),
             peers: Arc::clone(&self.wires) as Arc<dyn Peers>,
-            clock: Arc::clone(&self.hands) as Arc<dyn Clock>,
+            clock: Arc::new(Behind(Arc::clone(&self.hands), self.behind)),
             ticks: Arc::clone(&self.hands) as Arc<dyn Ticks>,
             holder: Holder {
                 node: id,
@@ -181,6 +201,7 @@ impl World {
             url: url.clone(),
             chains: vec![self.main.clone()],
             directory,
+            store_memory: Arc::new(fencepost_app::store_memory::StoreMemory::unkept()),
             meters: Meters::register(&mut registry),
         });
         let node = Arc::clone(&crew.node);
@@ -281,10 +302,12 @@ pub(crate) async fn pass(time: Duration) {
 pub(crate) fn unnamed() -> NewTx {
     NewTx {
         tx: TxId(Uuid::now_v7()),
+        seal: None,
         request_id: None,
         body: Body::Managed(payload(1)),
         not_after: None,
         meta: None,
+        created_by: None,
     }
 }
 

@@ -279,7 +279,7 @@ async fn an_end_that_is_written_while_its_lane_is_read_anew_is_watched() {
 
 /// Every block on top is told when asked for, and a fork begins a new list.
 #[tokio::test(start_paused = true)]
-async fn published_confirmations_are_one_for_each_block_and_anew_on_a_fork() {
+async fn published_confirmations_have_each_block_and_are_anew_on_a_fork() {
     let mut life = Life::new(1, 1).await;
     life.world.settings.publish_confirmations = true;
     life.world.main.finality = Rule::Confirmations(4);
@@ -302,22 +302,23 @@ async fn published_confirmations_are_one_for_each_block_and_anew_on_a_fork() {
         .history(rows[0].tx, zero, 1_000)
         .await
         .unwrap();
-    let told: Vec<(event::Kind, bool, u64)> = events
-        .iter()
-        .filter_map(|each| {
-            let block = each.event.block?.number.get();
-            Some((each.event.kind, each.event.new_fork, block))
-        })
-        .collect();
     use event::Kind::{Confirmations, Confirmed, Receipt};
-    let fork = told.iter().position(|each| each.1).unwrap();
-    let first: Vec<_> = told[..fork].iter().map(|each| each.0).collect();
-    assert_eq!(first, [Receipt, Confirmations, Confirmations]);
-    assert_eq!(told[fork].0, Receipt);
-    let base = told[fork].2;
-    let heights: Vec<u64> = told[fork + 1..].iter().take(4).map(|each| each.2).collect();
-    assert_eq!(heights, (base + 1..=base + 4).collect::<Vec<_>>());
-    assert_eq!(told.last().unwrap().0, Confirmed);
+    let told: Vec<&event::Event> = events.iter().map(|each| &each.event).collect();
+    let height = |each: &event::Event| each.block.map(|block| block.number.get());
+    let listed = |part: &[&event::Event]| -> Vec<u64> {
+        let lists = part.iter().filter(|each| each.kind == Confirmations);
+        let blocks = lists.flat_map(|each| each.confirmations.as_ref().unwrap().blocks());
+        blocks.map(|(block, _)| block.number.get()).collect()
+    };
+    let first = told.iter().position(|each| each.kind == Receipt).unwrap();
+    let fork = told.iter().position(|each| each.new_fork).unwrap();
+    let base = height(told[first]).unwrap();
+    assert_eq!(listed(&told[first..fork]), [base + 1, base + 2]);
+    assert_eq!(told[fork].kind, Receipt);
+    let base = height(told[fork]).unwrap();
+    let heights: Vec<u64> = (base + 1..=base + 4).collect();
+    assert_eq!(listed(&told[fork..]), heights);
+    assert_eq!(told.last().unwrap().kind, Confirmed);
     // Readers get the list of the branch that counts, and nothing of the one before.
     let list = node.node.confirmations(rows[0].tx).await.unwrap();
     let list: Vec<u64> = list.iter().map(|each| each.block.number.get()).collect();

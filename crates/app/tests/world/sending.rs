@@ -26,6 +26,19 @@ async fn transactions_of_four_signers_are_signed_sent_followed_and_ended() {
             assert!(row.confirmed_at.is_some());
         }
     }
+    let ended = |state, sub| {
+        node.meter(&format!(
+            "fencepost_tx_end_total{{state=\"{state}\",sub_state=\"{sub}\"}}"
+        ))
+    };
+    assert_eq!(
+        (ended("CONFIRMED", ""), ended("FAILED_FINAL", "REVERTED")),
+        (200, 0)
+    );
+    assert_eq!(
+        node.meter("fencepost_resubmit_total{result=\"accepted\"}"),
+        0
+    );
 }
 
 /// The pool never holds more of a lane than the window, and the chain sees them in nonce order.
@@ -153,8 +166,8 @@ async fn the_chains_counts_are_told() {
     let rows = life.send(&node, lane, 1).await;
     life.until_state(&rows[0], "TRACKING/BROADCAST").await;
     let counts = node.node.counts(lane).await;
-    assert_eq!(counts.latest.map(|count| count.get()), Some(2));
-    assert_eq!(counts.pending.map(|count| count.get()), Some(3));
+    assert_eq!(counts.latest.map(|count| count.highest.get()), Some(2));
+    assert_eq!(counts.pending.map(|count| count.highest.get()), Some(3));
     let health = node.node.chain_health();
     assert_eq!((health.len(), health[0].endpoints[0].state), (1, "ok"));
 }

@@ -112,6 +112,7 @@ async fn a_known_request_is_answered_in_a_paused_lane_with_a_queue() {
         by: "anna".to_owned(),
         reason: "test".to_owned(),
         details: None,
+        node: None,
     };
     let pause = PauseChange::Pause(PauseReason::Operator);
     world
@@ -145,6 +146,7 @@ async fn a_new_request_for_a_paused_lane_with_a_queue_is_refused_and_a_known_one
         by: "anna".to_owned(),
         reason: "test".to_owned(),
         details: None,
+        node: None,
     };
     let pause = PauseChange::Pause(PauseReason::Operator);
     let paused = world.store.pause(first.lane_id, pause, &audit).await;
@@ -182,6 +184,31 @@ async fn a_request_that_comes_too_late_ends_without_a_nonce() {
         .await;
     let view = world.store.lane(lane(1)).await.unwrap().unwrap();
     assert_eq!(view.next_nonce.get(), 0);
+}
+
+/// A node whose clock is behind believes that there is time left; only the store's clock says that there is none.
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_clock_is_behind_gives_nobody_more_time() {
+    let mut world = World::new();
+    world.behind = Duration::from_hours(1);
+    let a = world.node("a").await;
+    let until = |at| NewTx {
+        not_after: Some(at),
+        ..unnamed()
+    };
+    let (late, soon) = (until(world.now()), world.now() + Duration::from_hours(1));
+    pass(Duration::from_secs(1)).await;
+    let late = accepted(a.ask(lane(1), late).await);
+    let good = accepted(a.ask(lane(1), until(soon)).await);
+    world
+        .until("one has ended and one has its nonce", async || {
+            let given = world.record(good.tx).await.state.nonce();
+            let ended = world.record(late.tx).await.state.sub() == Some("EXPIRED");
+            ended && given.is_some()
+        })
+        .await;
+    let view = world.store.lane(lane(1)).await.unwrap().unwrap();
+    assert_eq!(view.next_nonce.get(), 1);
 }
 
 /// The lag is that of telling. A row that ended while nobody waited is old, not late.

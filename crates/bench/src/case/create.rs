@@ -141,6 +141,7 @@ pub(super) fn shape(signers: usize, batch: usize, duplicates: u64, data_bytes: u
         data_bytes,
         connections,
         signers: addresses(signers),
+        wait: None,
     }
 }
 

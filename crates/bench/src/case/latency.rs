@@ -2,6 +2,8 @@
 //! when it should have been sent, so that a node that stalls is not spared the requests that it held up. Requests that
 //! were due while a slice began are told apart: the load is not steady until then.
 
+mod signed;
+
 use std::time::Duration;
 
 use anyhow::Result;
@@ -27,7 +29,7 @@ const QUIET_PERCENT: f64 = 1.0;
 const LAG_MS_MAX: f64 = 5.0;
 
 pub(super) const fn steps() -> u64 {
-    4
+    5
 }
 
 pub(super) async fn run(world: &World<'_>) -> Result<Found> {
@@ -84,6 +86,7 @@ pub(super) async fn run(world: &World<'_>) -> Result<Found> {
         node.stop().await?;
     }
     verify(&database, &all).await?;
+    parts.push(signed::part(world).await?);
     Ok(Found {
         case: Case::Latency,
         ratio_is: "p99 of a create over the time of one commit of one row",

@@ -165,6 +165,7 @@ async fn travel(
         data_bytes: DATA_BYTES,
         connections: 4,
         signers: accounts.into(),
+        wait: None,
     };
     let load = Load::start(vec![node.address()], shape).await?;
     let mut flow = Flow {

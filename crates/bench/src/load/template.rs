@@ -34,11 +34,14 @@ impl Template {
             "{{\"signer\":\"{signer}\",\"requestId\":\"{id}\",\"payload\":{{\"to\":\"{RECEIVER}\",\
              \"value\":\"1\",\"gas\":\"{GAS}\",\"data\":\"0x{data}\"}}}}"
         );
+        let query = shape.wait.map(|point| format!("?wait={point}"));
+        let query = query.unwrap_or_default();
         let bytes = if shape.batch == 1 {
-            post("/api/v1/tx", &item)
+            post(&format!("/api/v1/tx{query}"), &item)
         } else {
             let items = vec![item; shape.batch].join(",");
-            post("/api/v1/tx/batch", &format!("{{\"requests\":[{items}]}}"))
+            let path = format!("/api/v1/tx/batch{query}");
+            post(&path, &format!("{{\"requests\":[{items}]}}"))
         };
         let text = String::from_utf8_lossy(&bytes);
         let places =
@@ -88,6 +91,7 @@ mod tests {
             data_bytes: 200,
             connections: 1,
             signers: Arc::clone(&signers),
+            wait: None,
         };
         let mut template = Template::new(&shape);
         assert_eq!(template.len(), 3);

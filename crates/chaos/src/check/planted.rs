@@ -2,8 +2,9 @@
 //! and told.
 
 use super::{Line, check};
-use crate::facts::{AttemptRow, CompletionRow, Evidence, LaneRow, Mined, Rows, TxRow};
+use crate::facts::{AttemptRow, CompletionRow, Evidence, LaneRow, Mined, Rows, ToldRow, TxRow};
 use crate::note::{Answer, FeedRow, LaneSample, LoanWord, Micros, Note, Purpose};
+use crate::world::config::CONFIRMATIONS;
 
 pub(super) struct Case {
     pub(super) notes: Vec<Note>,
@@ -90,13 +91,35 @@ impl Case {
             },
             at: 0,
         });
+        let block = format!("block {nonce}");
+        self.told(nonce, &block);
         self.mined.push(Mined {
             lane: 0,
             nonce,
             hash,
             value,
             ok: true,
-            block: format!("block {nonce}"),
+            next: Some(format!("{block} + 1")),
+            block,
+        });
+    }
+
+    /// Its receipt, and then as many blocks as make it final.
+    fn told(&mut self, nonce: u64, block: &str) {
+        let receipt = ToldRow {
+            tx: format!("tx-{nonce}"),
+            kind: "receipt".into(),
+            block: Some(block.into()),
+            ..ToldRow::default()
+        };
+        let above = (1..=CONFIRMATIONS).map(|above| format!("{block} + {above}"));
+        let confirmations: Vec<String> = [block.to_owned()].into_iter().chain(above).collect();
+        self.rows.told.push(receipt.clone());
+        self.rows.told.push(ToldRow {
+            kind: "confirmations".into(),
+            block: confirmations.last().cloned(),
+            confirmations,
+            ..receipt
         });
     }
 

@@ -185,6 +185,7 @@ mod tests {
             "NO_FUNDS",
             "SIGNER_ERROR",
             "REORG_AFTER_FINAL",
+            "TAMPERED",
         ] {
             let mut case = Case::calm();
             case.stick(1, sub, LATE);

@@ -30,6 +30,8 @@ pub(crate) async fn read(world: &World) -> Result<Vec<Mined>> {
 }
 
 async fn walk(rpc: &Rpc, lanes: &HashMap<String, usize>, mined: &mut Vec<Mined>) -> Result<()> {
+    // Those of the block before.
+    let mut newest = mined.len();
     for height in 0..=rpc.head().await? {
         let (block, receipts) = rpc.block(height).await?;
         let at = block["hash"].as_str().context("a hash")?.to_owned();
@@ -41,6 +43,10 @@ async fn walk(rpc: &Rpc, lanes: &HashMap<String, usize>, mined: &mut Vec<Mined>)
                 Some((hash, receipt["status"] == "0x1"))
             })
             .collect();
+        for below in mined[newest..].iter_mut() {
+            below.next = Some(at.clone());
+        }
+        newest = mined.len();
         for tx in txs {
             let text = |field: &str| tx[field].as_str().unwrap_or_default().to_lowercase();
             let Some(lane) = lanes.get(&text("from")) else {
@@ -54,6 +60,7 @@ async fn walk(rpc: &Rpc, lanes: &HashMap<String, usize>, mined: &mut Vec<Mined>)
                 ok: *ok.get(hash.as_str()).context("a receipt")?,
                 hash,
                 block: at.clone(),
+                next: None,
             });
         }
     }

@@ -7,7 +7,7 @@ use alloy_eips::Decodable2718;
 use anyhow::{Context, Result};
 use tokio_postgres::{Client, Row};
 
-use super::{AttemptRow, CompletionRow, LaneRow, Rows, TxRow};
+use super::{AttemptRow, CompletionRow, LaneRow, Rows, ToldRow, TxRow};
 use crate::load::sampler::by_name;
 use crate::note::FeedRow;
 use crate::world::World;
@@ -24,6 +24,12 @@ const COMPLETIONS: &str = "SELECT seq, tx_id::text, state, sub_state, '0x' || en
     corrects, (extract(epoch FROM at) * 1000000)::bigint FROM tx_completion ORDER BY seq";
 const GIVEN: &str = "SELECT lane_id, (extract(epoch FROM at) * 1000000)::bigint FROM tx_event \
     WHERE kind = 'accepted' ORDER BY 2";
+
+const TOLD: &str = "SELECT tx_id::text, kind, '0x' || encode(block_hash, 'hex'), new_fork, \
+    encode(confirmations, 'hex') FROM tx_event WHERE kind IN ('receipt', 'confirmations') OR new_fork \
+    ORDER BY lane_id, lane_seq";
+/// The digits of a hash.
+const HASH_DIGITS: usize = 64;
 
 /// A number that is never negative.
 fn whole(row: &Row, column: usize) -> Result<u64> {
@@ -81,7 +87,24 @@ pub(crate) async fn read(world: &World) -> Result<Rows> {
     for row in client.query(GIVEN, &[]).await? {
         rows.given.push((lane(row.get(0))?, whole(&row, 1)?));
     }
+    for row in client.query(TOLD, &[]).await? {
+        rows.told.push(told(&row)?);
+    }
     Ok(rows)
+}
+
+fn told(row: &Row) -> Result<ToldRow> {
+    let hashes: Option<String> = row.get(4);
+    let hashes = hashes.unwrap_or_default();
+    let hashes = hashes.as_bytes().chunks(HASH_DIGITS).map(str::from_utf8);
+    let hashes: Result<Vec<&str>, _> = hashes.collect();
+    Ok(ToldRow {
+        tx: row.get(0),
+        kind: row.get(1),
+        block: row.get(2),
+        new_fork: row.get(3),
+        confirmations: hashes?.iter().map(|hash| format!("0x{hash}")).collect(),
+    })
 }
 
 fn tx(row: &Row, lane: usize) -> Result<TxRow> {

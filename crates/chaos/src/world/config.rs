@@ -41,13 +41,13 @@ pub(crate) fn text(
     };
     format!(
         "[node]\nid = \"{name}\"\nlisten = \"127.0.0.1:0\"\ncluster_secret_env = \"{SECRET_VARIABLE}\"\n\
-         [store]\nurl = \"{store}\"\nstatement_timeout = \"1400ms\"\n{}{}\
+         [store]\nurl = \"{store}\"\nstatement_timeout = \"1400ms\"\nrow_secret_env = \"{SECRET_VARIABLE}\"\n{}{}\
          [[signer]]\nchains = [\"anvil\", \"dev\"]\nkey.mnemonic_env = \"{PHRASE_VARIABLE}\"\n\
          key.count = {SIGNERS}\n\
          [lease]\nduration = \"{LEASE_MS}ms\"\nrenew_interval = \"500ms\"\n\
          clock_skew_allowance = \"{SKEW_MS}ms\"\n\
          [submit]\nwindow = 128\n[resubmit]\ninterval = \"4s\"\n\
-         [confirmations]\nstale_receipt_timeout = \"5s\"\n\
+         [confirmations]\nstale_receipt_timeout = \"5s\"\npublish = true\n\
          [stuck]\nafter = \"{STUCK_AFTER_S}s\"\nmax_attempts = {STUCK_ATTEMPTS}\n\
          [reservation]\nttl = \"60s\"\ngrace = \"{LOAN_GRACE_S}s\"\n",
         chain(Chain::Anvil, &anvil),

@@ -17,7 +17,7 @@ type Spoken = Result<B256, NonceError<&'static str>>;
 
 async fn next_nonce(client: &Client, signer: Address) -> (u64, Vec<u64>) {
     let told = client.signer(signer, None).await.unwrap();
-    (told.next_nonce, told.free_nonces)
+    (told.next_nonce.unwrap(), told.free_nonces)
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
 //! Remedies, placeholders and the audit against the real routes.
 
 use fencepost_client::{
-    Act, Action, Client, Code, Fees, Kind, NewPlaceholder, NewRemedy, NewReservation, Retry,
+    Act, Action, Client, Code, Fees, Handover, Kind, NewPlaceholder, NewRemedy, NewReservation,
+    OpenNonce, OpenState, Retry,
 };
 use serde_json::json;
 
@@ -82,4 +83,38 @@ async fn what_was_done_to_a_signer_is_told_newest_first() {
     let once = once.build().unwrap();
     let error = once.reconcile_dry(ALICE, &act).await.unwrap_err();
     assert_eq!(error.code(), Some(&Code::ChainUnavailable));
+}
+
+#[tokio::test]
+async fn a_signer_is_taken_over_given_away_and_its_cursor_set() {
+    let world = World::new().await;
+    let client = world.client();
+    let act = Act::because("it moves");
+    let handover = Handover {
+        next_nonce: 9,
+        open: vec![OpenNonce {
+            nonce: 5,
+            request_id: Some("order-5".to_owned()),
+            tx_hash: None,
+            raw_transaction: None,
+            state: OpenState::Reserved,
+            ttl_seconds: None,
+        }],
+    };
+    let error = client.import(ALICE, &handover, &act).await.unwrap_err();
+    assert_eq!(error.code(), Some(&Code::SignerNotPaused));
+    client.pause(ALICE, &act).await.unwrap();
+    let dry = client.import_dry(ALICE, &handover, &act).await.unwrap();
+    assert_eq!((dry.dry_run, dry.open[0].tx_id), (true, None));
+    // Without a chain the lowest open nonce is where gaps begin.
+    assert_eq!(dry.gaps, [6, 7, 8]);
+    let done = client.import(ALICE, &handover, &act).await.unwrap();
+    assert_eq!((done.next_nonce.before, done.next_nonce.after), (0, 9));
+    assert!(done.open[0].lock_token.is_some());
+    let told = client.export(ALICE, Some("main")).await.unwrap();
+    assert_eq!(told, handover);
+    let signer = client.set_cursor(ALICE, 12, &act).await.unwrap();
+    assert_eq!((signer.next_nonce, signer.waiting), (Some(12), None));
+    let error = client.set_cursor(ALICE, 5, &act).await.unwrap_err();
+    assert_eq!(error.code(), Some(&Code::NonceHeld));
 }

@@ -1,7 +1,9 @@
 //! Creates and batches.
 
+use std::time::{Duration, Instant};
+
 use alloy_primitives::{Address, B256, Bytes, U256};
-use fencepost_client::{Access, Code, Kind, NewTransaction, Payload, State};
+use fencepost_client::{Access, Code, Kind, NewTransaction, Payload, Point, State, Wait};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
@@ -124,4 +126,27 @@ async fn a_batch_has_one_result_for_each_in_order() {
     assert_eq!(code(5), Some(Code::IdempotencyConflict));
     let again = world.client().send_batch(&requests[..1]).await.unwrap();
     assert!(again[0].as_ref().unwrap().was_known);
+}
+
+#[tokio::test]
+async fn an_answer_waits_for_a_point_and_no_longer_than_it_may() {
+    let world = World::new().await;
+    let client = world.client();
+    let wait = Wait::until(Point::Allocated);
+    let sent = client.send_and_wait(&payment(1), wait).await.unwrap();
+    assert_eq!(sent.transaction.nonce, Some(0));
+    // Nobody signs in this world.
+    let wait = Wait::until(Point::Signed).within(Duration::from_secs(1));
+    let began = Instant::now();
+    let told = client.transaction_after(sent.transaction.tx_id, wait);
+    assert_eq!(told.await.unwrap().state, State::Allocated);
+    assert!(began.elapsed() >= Duration::from_secs(1));
+    let began = Instant::now();
+    let all = client
+        .send_batch_and_wait(&[payment(2), payment(3)], wait)
+        .await
+        .unwrap();
+    assert_eq!(all.len(), 2);
+    assert!(all.iter().all(Result::is_ok), "{all:?}");
+    assert!(began.elapsed() >= Duration::from_secs(1));
 }

@@ -16,7 +16,8 @@ async fn a_signer_is_seen_with_its_leader_and_its_head() {
         (&*leader.node, &leader.url, leader.token),
         ("n1", &world.url, 1)
     );
-    assert_eq!((told.next_nonce, told.in_flight, told.stuck), (1, 1, 0));
+    let counts = (told.next_nonce, told.in_flight, told.stuck);
+    assert_eq!(counts, (Some(1), 1, 0));
     assert_eq!(told.head.unwrap().tx_id, sent.tx_id);
     let mut filter = SignerFilter {
         limit: Some(1),

@@ -2,8 +2,8 @@
 
 use fencepost_app::ports;
 use fencepost_client::{
-    Action, AttemptKind, Code, EventKind, Kind, PauseReason, RemedyState, SendOutcome, State,
-    SubState,
+    Action, AttemptKind, Code, EventKind, Kind, OpenState, PauseReason, RemedyState, SendOutcome,
+    State, SubState,
 };
 use fencepost_domain::flat::Name;
 use fencepost_domain::state::{Kind as TxKind, Wait, Why};
@@ -36,6 +36,7 @@ fn every_word_is_known() {
     knows!(SendOutcome: attempt::Outcome::ALL.iter().map(|each| each.word()));
     knows!(PauseReason: ports::PauseReason::ALL.iter().map(|each| each.word()));
     knows!(Action: ports::Action::ALL.iter().map(|each| each.word()));
+    knows!(OpenState: fencepost_app::import::OpenState::ALL.iter().map(|each| each.word()));
     knows!(RemedyState: ports::Progress::ALL.iter().map(|each| each.word()));
 }
 
@@ -78,6 +79,10 @@ const ROUTES: &[&str] = &[
     "/api/v1/signers/{signer}/resume",
     "/api/v1/signers/{signer}/reconcile",
     "/api/v1/signers/{signer}/placeholder",
+    "/api/v1/signers/{signer}/cursor",
+    "/api/v1/signers/{signer}/import",
+    "/api/v1/signers/{signer}/export",
+    "/api/v1/audit",
     "/api/v1/nonces/reserve",
     "/api/v1/nonces/{id}",
     "/api/v1/nonces/{id}/submitted",

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use alloy_primitives::{Address, U256, address};
-use fencepost_app::directory::{Directory, NewSeat};
+use fencepost_app::directory::{Directory, NewSeat, Start};
 use fencepost_app::drive::Running;
 use fencepost_app::meters::Meters;
 use fencepost_app::node::{Node, Parts};
@@ -72,6 +72,7 @@ impl World {
             lane: lane(signer),
             max_in_flight: None,
             signs: true,
+            start: Start::default(),
         });
         let mut registry = Registry::default();
         let crew = Node::assemble(Parts {
@@ -90,6 +91,7 @@ impl World {
             },
             url: url.clone(),
             chains: vec![chain()],
+            store_memory: Arc::new(fencepost_app::store_memory::StoreMemory::unkept()),
             meters: Meters::register(&mut registry),
         });
         let node = Arc::clone(&crew.node);
@@ -100,6 +102,7 @@ impl World {
             access,
             cluster: None,
             registry: Arc::new(registry),
+            meters: fencepost_http::Meters::default(),
             limits: Limits::default(),
         };
         Self {

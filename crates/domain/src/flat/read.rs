@@ -88,6 +88,9 @@ impl Flat {
             Some("PLACEHOLDER") => {
                 Failed::Placeholder(self.held()?, self.decided(Verdict::Placeholder)?)
             }
+            Some("SUBSTITUTED") => {
+                Failed::Substituted(self.held()?, self.decided(Verdict::Substituted)?)
+            }
             Some("NONCE_TAKEN") => Failed::NonceTaken {
                 nonce: self.held()?,
                 hash: self.newest()?,
@@ -106,9 +109,12 @@ impl Flat {
         let hash = match why {
             // What was never signed can be neither refused nor waited for.
             Why::NoReceipt | Why::Refused => Some(self.signed()?),
-            Why::NonceTaken | Why::Gap | Why::NoFunds | Why::SignerError | Why::ReorgAfterFinal => {
-                self.newest()?
-            }
+            Why::NonceTaken
+            | Why::Gap
+            | Why::NoFunds
+            | Why::SignerError
+            | Why::ReorgAfterFinal
+            | Why::Tampered => self.newest()?,
         };
         let foreign = match why {
             Why::NonceTaken => self.foreign()?,
@@ -117,7 +123,8 @@ impl Flat {
             | Why::Gap
             | Why::NoFunds
             | Why::SignerError
-            | Why::ReorgAfterFinal => None,
+            | Why::ReorgAfterFinal
+            | Why::Tampered => None,
         };
         Ok(Stuck {
             nonce: self.held()?,
@@ -207,9 +214,11 @@ impl Flat {
     fn ours(&self) -> Result<Inclusion, Corrupt> {
         let at = self.inclusion()?;
         match at.verdict() {
-            Verdict::Executed | Verdict::Reverted | Verdict::Cancelled | Verdict::Placeholder => {
-                Ok(at)
-            }
+            Verdict::Executed
+            | Verdict::Reverted
+            | Verdict::Cancelled
+            | Verdict::Placeholder
+            | Verdict::Substituted => Ok(at),
             Verdict::Theirs => Err(Corrupt { column: "mined_by" }),
         }
     }

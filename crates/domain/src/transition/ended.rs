@@ -42,6 +42,7 @@ impl Failed {
         match self {
             Self::Reverted(nonce, at)
             | Self::Placeholder(nonce, at)
+            | Self::Substituted(nonce, at)
             | Self::Cancelled(Some((nonce, at))) => Ok(undone(nonce, Some(at.hash), Some(at))),
             Self::NonceTaken { nonce, hash, .. } => Ok(undone(nonce, hash, None)),
             // What no block decided, no block can undo.

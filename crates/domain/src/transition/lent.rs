@@ -6,8 +6,9 @@ use alloy_primitives::B256;
 use super::ended::only_reorg;
 use super::{Input, Outlook, Refusal, Transition, another, covered, forked, receipt};
 use crate::attempt;
+use crate::confirmation::Publish;
 use crate::event::{self, Event};
-use crate::state::{Block, Inclusion, Lent, Recyclable, Reserved, State, Submitted, Used};
+use crate::state::{Inclusion, Lent, Recyclable, Reserved, State, Submitted, Used};
 
 impl Reserved {
     pub(super) fn apply(self, input: Input) -> Outlook {
@@ -57,7 +58,7 @@ impl Submitted {
         match input {
             Input::Mined(at) => self.mined(at),
             Input::Reorged => self.reorged(),
-            Input::Covered(block) => self.cover(block),
+            Input::Covered(publish) => self.cover(publish),
             Input::Final => self.finish(),
             Input::TakenFinal(foreign) => self.taken_final(foreign),
             Input::Submit(hash) => Err(named_again(self.hash, hash)),
@@ -101,9 +102,9 @@ impl Submitted {
         Ok(Transition::new(State::Submitted(to), forked(at)))
     }
 
-    fn cover(self, block: Block) -> Outlook {
+    fn cover(self, publish: Publish) -> Outlook {
         let at = self.inclusion().ok_or(Refusal::NotMined)?;
-        let event = covered(at, block)?;
+        let event = covered(at, publish)?;
         Ok(Transition::new(State::Submitted(self), event))
     }
 

@@ -33,7 +33,12 @@ impl Stuck {
     const fn is_proven(&self) -> bool {
         match self.why {
             Why::NonceTaken | Why::ReorgAfterFinal => true,
-            Why::NoReceipt | Why::Refused | Why::Gap | Why::NoFunds | Why::SignerError => false,
+            Why::NoReceipt
+            | Why::Refused
+            | Why::Gap
+            | Why::NoFunds
+            | Why::SignerError
+            | Why::Tampered => false,
         }
     }
 
@@ -70,7 +75,11 @@ impl Stuck {
         let nonce = self.nonce;
         let freed = match (self.why, outcome) {
             (Why::Refused | Why::NoFunds | Why::SignerError, Outcome::Accepted) => true,
-            (Why::NoReceipt | Why::Gap | Why::NonceTaken | Why::ReorgAfterFinal, _)
+            // That a node takes older bytes says nothing about the row.
+            (
+                Why::NoReceipt | Why::Gap | Why::NonceTaken | Why::ReorgAfterFinal | Why::Tampered,
+                _,
+            )
             | (_, Outcome::Ambiguous | Outcome::Refused) => false,
         };
         let to = if freed {
@@ -111,7 +120,8 @@ impl Stuck {
         if why == self.why {
             return Err(Refusal::Unchanged);
         }
-        if self.is_proven() {
+        // A changed row stays the reason until the row is mended or its nonce is used up.
+        if self.is_proven() || self.why == Why::Tampered {
             return Err(Refusal::NotStuck);
         }
         stick(self.nonce, self.hash, why)
@@ -139,11 +149,17 @@ impl Stuck {
             (Some(_), _) => Err(Refusal::Signed),
             // A nonce that the chain has consumed is nothing to give back.
             (None, Why::NonceTaken | Why::ReorgAfterFinal) => Err(Refusal::HasNonce),
-            (None, Why::NoReceipt | Why::Refused | Why::Gap | Why::NoFunds | Why::SignerError) => {
-                Ok(failed(Failed::Rejected {
-                    gave_back: Some(self.nonce),
-                }))
-            }
+            (
+                None,
+                Why::NoReceipt
+                | Why::Refused
+                | Why::Gap
+                | Why::NoFunds
+                | Why::SignerError
+                | Why::Tampered,
+            ) => Ok(failed(Failed::Rejected {
+                gave_back: Some(self.nonce),
+            })),
         }
     }
 }

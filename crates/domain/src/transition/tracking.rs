@@ -7,8 +7,9 @@ use super::{
     submitted, taken,
 };
 use crate::attempt::{self, Outcome};
+use crate::confirmation::Publish;
 use crate::event::{self, Event};
-use crate::state::{Block, Confirmed, Failed, Inclusion, Seen, State, Tracking, Verdict};
+use crate::state::{Confirmed, Failed, Inclusion, Seen, State, Tracking, Verdict};
 
 impl Tracking {
     pub(super) fn apply(self, input: Input) -> Outlook {
@@ -17,7 +18,7 @@ impl Tracking {
             Input::Sent(outcome) => Ok(self.sent(outcome)),
             Input::Mined(at) => self.mined(at),
             Input::Reorged => self.reorged(),
-            Input::Covered(block) => self.cover(block),
+            Input::Covered(publish) => self.cover(publish),
             Input::Final => self.finish(),
             Input::Taken(foreign) => {
                 let hash = self.unmined()?;
@@ -87,9 +88,9 @@ impl Tracking {
         Ok(Transition::new(State::Tracking(to), forked(at)))
     }
 
-    fn cover(self, block: Block) -> Outlook {
+    fn cover(self, publish: Publish) -> Outlook {
         let at = self.inclusion().ok_or(Refusal::NotMined)?;
-        let event = covered(at, block)?;
+        let event = covered(at, publish)?;
         Ok(Transition::new(State::Tracking(self), event))
     }
 
@@ -105,6 +106,7 @@ impl Tracking {
             Verdict::Reverted => lost(Failed::Reverted(nonce, at)),
             Verdict::Cancelled => lost(Failed::Cancelled(Some((nonce, at)))),
             Verdict::Placeholder => lost(Failed::Placeholder(nonce, at)),
+            Verdict::Substituted => lost(Failed::Substituted(nonce, at)),
             Verdict::Theirs => return Err(Refusal::NotLent),
         };
         let event = Event::new(kind).hash(Some(at.hash)).block(at.block);

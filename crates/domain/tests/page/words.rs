@@ -69,6 +69,7 @@ pub(crate) fn meaning(state: &State) -> &'static str {
             Why::NoFunds => "the signer cannot pay",
             Why::SignerError => "the key cannot be used",
             Why::ReorgAfterFinal => "a block that was final has been replaced",
+            Why::Tampered => "the stored row is not the one that was accepted, so it is not signed",
         },
         State::Reserved(_) => "a nonce lent out; its holder has named no hash",
         State::Submitted(submitted) => match submitted.seen {
@@ -86,6 +87,7 @@ fn failure(failed: &Failed) -> &'static str {
         Failed::Reverted(..) => "final: executed with status 0",
         Failed::Cancelled(_) => "final: a cancel won, or it was cancelled in the queue",
         Failed::Placeholder(..) => "final: a placeholder won",
+        Failed::Substituted(..) => "final: another payload won, which a policy had decided on",
         Failed::NonceTaken { .. } => "final: a foreign transaction with this nonce is itself final",
         Failed::Expired => "final: `notAfter` passed before a nonce was given",
         Failed::Rejected { .. } => {
@@ -115,8 +117,9 @@ pub(crate) fn happening(input: &Input) -> (&'static str, &'static str) {
             "the block it was in is no longer on the chain",
         ),
         Input::Covered(_) => (
-            "block on top",
-            "a block more is on top of the one it is in, and confirmations are published",
+            "blocks on top",
+            "readers of its events lack the newest blocks on top of the one it is in, or have some that were replaced, \
+             and confirmations are published",
         ),
         Input::Final => (
             "block final",
@@ -151,6 +154,10 @@ pub(crate) fn detail(word: &str) -> &str {
         "unknown" => "by a hash that nobody could tell",
         "foreign" => "by a foreign hash",
         "own" => "by its own newest hash",
+        "more" => "they lack some",
+        "anew" => "some were replaced",
+        "nothing" => "they lack none",
+        "beside" => "they are not on top of its block",
         "same" => "the same as before",
         "other" => "another than before",
         word => word,

@@ -2,6 +2,7 @@
 
 use fencepost_domain::B256;
 use fencepost_domain::attempt::{self, Outcome};
+use fencepost_domain::confirmation::{Publish, Stretch};
 use fencepost_domain::ids::{Height, Nonce};
 use fencepost_domain::state::{
     Allocated, Block, Confirmed, Execution, Failed, Inclusion, Lent, Queued, Recyclable, Reserved,
@@ -34,6 +35,22 @@ fn included(by: attempt::Kind, execution: Execution, height: u64) -> Inclusion {
 
 fn here(by: attempt::Kind) -> Inclusion {
     included(by, Execution::Success, 100)
+}
+
+/// The block on top of where the samples are mined.
+fn on_top(parent: B256) -> Stretch {
+    let top = included(attempt::Kind::Original, Execution::Success, 101).block;
+    Stretch::new(parent, top.number, vec![top.hash]).expect("one block")
+}
+
+fn published() -> [(&'static str, Publish); 4] {
+    let own = here(attempt::Kind::Original).block.hash;
+    [
+        ("nothing", Publish::Nothing),
+        ("more", Publish::Append(on_top(own))),
+        ("anew", Publish::Replace(on_top(own))),
+        ("beside", Publish::Replace(on_top(ANOTHER))),
+    ]
 }
 
 /// The name of a state: its words, and what else decides what can happen to it.
@@ -124,7 +141,7 @@ pub(crate) fn states() -> Vec<State> {
     all
 }
 
-fn failures() -> [Failed; 10] {
+fn failures() -> [Failed; 11] {
     let nonce = nonce();
     let reverted = included(attempt::Kind::Original, Execution::Reverted, 100);
     let taken = |hash| Failed::NonceTaken {
@@ -137,6 +154,7 @@ fn failures() -> [Failed; 10] {
         Failed::Cancelled(Some((nonce, here(attempt::Kind::Cancel)))),
         Failed::Cancelled(None),
         Failed::Placeholder(nonce, here(attempt::Kind::Placeholder)),
+        Failed::Substituted(nonce, here(attempt::Kind::Substitute)),
         taken(Some(NEWEST)),
         taken(None),
         Failed::NonceTaken {
@@ -158,7 +176,7 @@ fn stuck() -> Vec<State> {
     for &why in Why::ALL {
         let (hashes, thieves): (&[_], &[_]) = match why {
             Why::NoReceipt | Why::Refused => (&[Some(NEWEST)], &[None]),
-            Why::Gap | Why::NoFunds | Why::SignerError | Why::ReorgAfterFinal => {
+            Why::Gap | Why::NoFunds | Why::SignerError | Why::ReorgAfterFinal | Why::Tampered => {
                 (&[Some(NEWEST), None], &[None])
             }
             Why::NonceTaken => (&[Some(NEWEST), None], &[None, Some(FOREIGN)]),
@@ -208,8 +226,9 @@ pub(crate) fn inputs() -> Vec<(String, Input)> {
         }
     }
     add("reorged".into(), Input::Reorged);
-    let top = included(attempt::Kind::Original, Execution::Success, 101).block;
-    add("covered".into(), Input::Covered(top));
+    for (name, publish) in published() {
+        add(format!("covered {name}"), Input::Covered(publish));
+    }
     add("final".into(), Input::Final);
     let thieves = [
         ("unknown", None),

@@ -37,11 +37,12 @@ impl Endpoints {
             }
         };
         let counts = self.everyone(until, one).await;
-        let highest = counts.iter().max().copied();
-        let highest = highest.ok_or_else(|| Unasked::NobodyAnswered(self.name.to_string()))?;
+        let extremes = counts.iter().min().zip(counts.iter().max());
+        let (lowest, highest) =
+            extremes.ok_or_else(|| Unasked::NobodyAnswered(self.name.to_string()))?;
         Ok(ChainCount {
-            highest,
-            unanimous: counts.iter().all(|count| *count == highest),
+            lowest: *lowest,
+            highest: *highest,
         })
     }
 }

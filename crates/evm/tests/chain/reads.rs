@@ -166,17 +166,17 @@ async fn witnesses_are_all_that_answer_each_with_what_it_has() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_count_is_the_highest_and_says_whether_all_agree() {
+async fn the_count_is_the_lowest_and_the_highest_that_are_given() {
     let nodes = [Node::new(), Node::new(), Node::new()];
     let chains = chains(&nodes);
     let count = async || chains.count(lane(), CountMode::Pending).await;
-    let expect = |highest, unanimous| ChainCount {
+    let expect = |lowest, highest| ChainCount {
+        lowest: Nonce::new(lowest).unwrap(),
         highest: Nonce::new(highest).unwrap(),
-        unanimous,
     };
-    assert_eq!(count().await.unwrap(), expect(5, true));
+    assert_eq!(count().await.unwrap(), expect(5, 5));
     nodes[1].says("eth_getTransactionCount", Ok(json!("0x9")));
-    assert_eq!(count().await.unwrap(), expect(9, false));
+    assert_eq!(count().await.unwrap(), expect(5, 9));
     // Absurd counts are no counts.
     for absurd in [
         json!("0xffffffffffffffff"),
@@ -185,7 +185,7 @@ async fn the_count_is_the_highest_and_says_whether_all_agree() {
         json!([]),
     ] {
         nodes[1].says("eth_getTransactionCount", Ok(absurd));
-        assert_eq!(count().await.unwrap(), expect(5, true));
+        assert_eq!(count().await.unwrap(), expect(5, 5));
         assert_eq!(states(&chains)[1], "unreachable");
         advance(Duration::from_secs(40)).await;
         chains.tip(chain()).await.unwrap();
@@ -228,7 +228,7 @@ async fn both_counts_are_asked_of_every_endpoint_and_who_fails_is_left_out() {
         let chains = chains(&nodes);
         let count = async || {
             let count = chains.count(lane(), mode).await.unwrap();
-            (count.highest.get(), count.unanimous)
+            (count.highest.get(), count.is_unanimous())
         };
         assert_eq!(count().await, (5, true), "{tag}");
         let asked = |node: &std::sync::Arc<Node>| node.asked("eth_getTransactionCount");

@@ -75,7 +75,7 @@ async fn a_transaction_in_any_endpoints_pool_is_counted() {
     let bench = Bench::new();
     let count = async |mode| {
         let count = bench.chains.count(lane(), mode).await.unwrap();
-        (count.highest.get(), count.unanimous)
+        (count.highest.get(), count.is_unanimous())
     };
     assert_eq!(count(CountMode::Pending).await, (0, true));
     bench.send(OTHER, signed(0, 1, 10));

@@ -4,15 +4,15 @@ use std::collections::HashSet;
 use std::fmt::Display;
 use std::sync::Arc;
 
+use fencepost_app::ports::check::KEY_NAME_BYTES_MAX;
 use fencepost_domain::{Address, amount};
+use jiff::Timestamp;
 use toml::{Table, Value};
 
-use super::{Access, Key, Scope};
+use super::{Key, Scope};
 
 /// More is a mistake, and every request is compared with every key.
 const KEYS_MAX: usize = 10_000;
-/// Names go into audits and logs.
-const NAME_BYTES_MAX: usize = 100;
 
 /// One thing that is wrong in the keys file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -24,54 +24,52 @@ pub struct BadKey {
     pub why: String,
 }
 
-impl Access {
-    /// Reads the keys file, or tells everything that is wrong in it.
-    pub fn from_toml(text: &str) -> Result<Self, Vec<BadKey>> {
-        let mut wrong = Wrong::default();
-        let mut table: Table = match toml::from_str(text) {
-            Ok(table) => table,
-            Err(error) => {
-                // The error's own text would quote the line.
-                let line = error.span().map_or(0, |span| {
-                    text.bytes()
-                        .take(span.start)
-                        .filter(|b| *b == b'\n')
-                        .count()
-                        + 1
-                });
-                wrong.add(&format!("line {line}"), error.message());
-                return Err(wrong.0);
-            }
-        };
-        let keys = match table.remove("key") {
-            Some(Value::Array(keys)) if !keys.is_empty() && keys.len() <= KEYS_MAX => keys,
-            Some(Value::Array(keys)) => {
-                let n = keys.len();
-                wrong.add(
-                    "key",
-                    format_args!("holds {n} keys; 1 to {KEYS_MAX} are allowed"),
-                );
-                vec![]
-            }
-            None => {
-                wrong.add(
-                    "key",
-                    "is missing: without any key nobody could ask anything",
-                );
-                vec![]
-            }
-            Some(_) => {
-                wrong.add("key", "must be written [[key]]");
-                vec![]
-            }
-        };
-        wrong.unknown("", &table);
-        let keys = read_all(keys, &mut wrong);
-        if wrong.0.is_empty() {
-            Ok(Self { keys: Some(keys) })
-        } else {
-            Err(wrong.0)
+/// Reads the keys, or tells everything that is wrong in the file.
+pub(super) fn read(text: &str) -> Result<Vec<Key>, Vec<BadKey>> {
+    let mut wrong = Wrong::default();
+    let mut table: Table = match toml::from_str(text) {
+        Ok(table) => table,
+        Err(error) => {
+            // The error's own text would quote the line.
+            let line = error.span().map_or(0, |span| {
+                text.bytes()
+                    .take(span.start)
+                    .filter(|b| *b == b'\n')
+                    .count()
+                    + 1
+            });
+            wrong.add(&format!("line {line}"), error.message());
+            return Err(wrong.0);
         }
+    };
+    let keys = match table.remove("key") {
+        Some(Value::Array(keys)) if !keys.is_empty() && keys.len() <= KEYS_MAX => keys,
+        Some(Value::Array(keys)) => {
+            let n = keys.len();
+            wrong.add(
+                "key",
+                format_args!("holds {n} keys; 1 to {KEYS_MAX} are allowed"),
+            );
+            vec![]
+        }
+        None => {
+            wrong.add(
+                "key",
+                "is missing: without any key nobody could ask anything",
+            );
+            vec![]
+        }
+        Some(_) => {
+            wrong.add("key", "must be written [[key]]");
+            vec![]
+        }
+    };
+    wrong.unknown("", &table);
+    let keys = read_all(keys, &mut wrong);
+    if wrong.0.is_empty() {
+        Ok(keys)
+    } else {
+        Err(wrong.0)
     }
 }
 
@@ -102,11 +100,16 @@ fn read_all(tables: Vec<Value>, wrong: &mut Wrong) -> Vec<Key> {
             wrong.add(&place, "must be written [[key]]");
             continue;
         };
-        let Some(key) = read(&place, table, wrong) else {
+        let Some(mut key) = read_key(&place, table, wrong) else {
             continue;
         };
-        if keys.iter().any(|other| other.name == key.name) {
-            wrong.add(&format!("{place}.name"), "is another key's name");
+        // An old key and its successor have one name, so that audits and rates are not split.
+        if let Some(other) = keys.iter().find(|other| other.name == key.name) {
+            if !key.is_equal_in_rights(other) {
+                let why = "is another key's name, with other scopes, signers or rate_per_second";
+                wrong.add(&format!("{place}.name"), why);
+            }
+            key.rate = Arc::clone(&other.rate);
         }
         if keys.iter().any(|other| other.hash == key.hash) {
             wrong.add(&format!("{place}.sha256"), "is another key's hash");
@@ -116,7 +119,7 @@ fn read_all(tables: Vec<Value>, wrong: &mut Wrong) -> Vec<Key> {
     keys
 }
 
-fn read(place: &str, mut table: Table, wrong: &mut Wrong) -> Option<Key> {
+fn read_key(place: &str, mut table: Table, wrong: &mut Wrong) -> Option<Key> {
     let at = |field: &str| format!("{place}.{field}");
     let name = match table.remove("name") {
         Some(Value::String(name)) if is_name(&name) => Some(name),
@@ -148,6 +151,7 @@ fn read(place: &str, mut table: Table, wrong: &mut Wrong) -> Option<Key> {
             None
         }
     };
+    let expires = read_expiry(&at("expires"), table.remove("expires"), wrong);
     wrong.unknown(&at(""), &table);
     Some(Key {
         name: name?.into(),
@@ -155,11 +159,28 @@ fn read(place: &str, mut table: Table, wrong: &mut Wrong) -> Option<Key> {
         scopes,
         signers: signers.map(Arc::new),
         rate_per_second: rate,
+        rate: Arc::default(),
+        expires,
     })
 }
 
+/// A time of TOML or the same as text. Without an offset it would be another time on each machine.
+fn read_expiry(place: &str, given: Option<Value>, wrong: &mut Wrong) -> Option<Timestamp> {
+    let given = given?;
+    let text = given.as_str().map(str::to_owned);
+    let text = text.or_else(|| given.as_datetime().map(ToString::to_string));
+    let expires = text.and_then(|text| text.parse().ok());
+    if expires.is_none() {
+        wrong.add(
+            place,
+            "must be a time with an offset, such as 2026-12-31T00:00:00Z",
+        );
+    }
+    expires
+}
+
 fn is_name(name: &str) -> bool {
-    let fits = !name.is_empty() && name.len() <= NAME_BYTES_MAX;
+    let fits = !name.is_empty() && name.len() <= KEY_NAME_BYTES_MAX;
     fits && name.trim() == name && !name.chars().any(char::is_control)
 }
 
@@ -206,6 +227,7 @@ fn read_signers(place: &str, given: Option<Value>, wrong: &mut Wrong) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Access;
 
     const HASH: &str = "5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8";
     const SIGNER: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
@@ -223,9 +245,13 @@ mod tests {
              [[key]]\nname = \"ops\"\nsha256 = \"{}\"\nscopes = [\"operate\"]\n",
             HASH.replace('5', "6")
         );
-        let access = Access::from_toml(&text).unwrap();
-        assert!(!access.is_open());
-        assert_eq!(access.rates(7), [100, 7]);
+        assert!(!Access::from_toml(&text).unwrap().is_open());
+        let rates: Vec<Option<u32>> = read(&text)
+            .unwrap()
+            .into_iter()
+            .map(|key| key.rate_per_second)
+            .collect();
+        assert_eq!(rates, [Some(100), None]);
     }
 
     #[test]
@@ -249,9 +275,41 @@ mod tests {
     }
 
     #[test]
-    fn two_keys_never_share_a_name_or_a_hash() {
-        let key = format!("[[key]]\nname = \"a\"\nsha256 = \"{HASH}\"\nscopes = [\"read\"]\n");
-        assert_eq!(places(&key.repeat(2)), ["key[1].name", "key[1].sha256"]);
+    fn two_keys_share_a_name_only_with_the_same_rights_and_never_a_hash() {
+        let key = |hash: &str, more: &str| {
+            format!("[[key]]\nname = \"a\"\nsha256 = \"{hash}\"\nscopes = [\"read\"]\n{more}\n")
+        };
+        let other = HASH.replace('5', "6");
+        assert_eq!(places(&key(HASH, "").repeat(2)), ["key[1].sha256"]);
+        let expires = "expires = 2026-12-31T00:00:00Z";
+        let keys = read(&(key(HASH, expires) + &key(&other, ""))).unwrap();
+        assert!(Arc::ptr_eq(&keys[0].rate, &keys[1].rate));
+        for more in ["rate_per_second = 1", "signers = [\"{SIGNER}\"]"] {
+            let more = more.replace("{SIGNER}", SIGNER);
+            let text = key(HASH, "") + &key(&other, &more);
+            assert_eq!(places(&text), ["key[1].name"]);
+        }
+    }
+
+    #[test]
+    fn an_expiry_is_one_point_in_time() {
+        let expires = |value: &str| {
+            let key = format!(
+                "[[key]]\nname = \"a\"\nsha256 = \"{HASH}\"\nscopes = [\"read\"]\nexpires = {value}\n"
+            );
+            read(&key).map(|keys| keys[0].expires)
+        };
+        let at: Option<Timestamp> = Some("2026-12-31T00:00:00Z".parse().unwrap());
+        for good in [
+            "2026-12-31T00:00:00Z",
+            "\"2026-12-31T00:00:00Z\"",
+            "2026-12-31T02:00:00+02:00",
+        ] {
+            assert_eq!(expires(good).ok(), Some(at), "{good}");
+        }
+        for bad in ["2026-12-31", "2026-12-31T00:00:00", "\"soon\"", "1"] {
+            assert!(expires(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 
-use super::{Caller, Scope};
+use super::{Admitted, Caller, Scope};
 use crate::api::Served;
 use crate::problem::{Code, Problem};
+use crate::refusal::{self, Note};
 
 macro_rules! permit {
     ($(#[$doc:meta])* $name:ident, $scope:expr) => {
@@ -22,7 +23,7 @@ macro_rules! permit {
                 parts: &mut Parts,
                 served: &Arc<Served>,
             ) -> Result<Self, Problem> {
-                admit(parts, served, $scope).map(Self)
+                admit(parts, served, $scope).await.map(Self)
             }
         }
     };
@@ -39,12 +40,27 @@ permit!(
     Operator, Scope::Operate);
 
 /// A known key pays for its request even if it may not make it: trying is not free.
-fn admit(parts: &Parts, served: &Served, scope: Scope) -> Result<Caller, Problem> {
-    let admitted = served.access.admit(&parts.headers, scope)?;
-    served.rates.take(admitted.caller.rate)?;
-    if admitted.is_allowed {
-        Ok(admitted.caller)
-    } else {
-        Err(Problem::new(Code::Forbidden))
+async fn admit(parts: &Parts, served: &Arc<Served>, scope: Scope) -> Result<Caller, Problem> {
+    let (general, now) = (served.limits.rate_per_second, served.node.clock().now());
+    let admitted = match served.access.admit(&parts.headers, scope, general, now) {
+        Ok(admitted) => admitted,
+        Err(problem) if problem.code() == Code::Unauthorized => {
+            return Err(served.keyless.refuse(parts, problem).await);
+        }
+        Err(problem) => return Err(problem),
+    };
+    admitted.caller.rate.take()?;
+    let Admitted { caller, is_allowed } = admitted;
+    let note = parts.extensions.get::<Note>();
+    if let Some(note) = note {
+        note.set(served, &caller);
     }
+    if is_allowed {
+        return Ok(caller);
+    }
+    if note.is_none() {
+        let (method, path) = (&parts.method, parts.uri.path());
+        refusal::record(served, &caller, method, path, Code::Forbidden).await;
+    }
+    Err(Problem::new(Code::Forbidden))
 }

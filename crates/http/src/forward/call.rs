@@ -12,9 +12,9 @@ use tokio::time::Instant;
 
 use super::line::Failed;
 use super::seal::{self, Purpose, Seal};
-use super::wire::{Look, Share, Told};
+use super::wire::{Look, Share, Told, WorksOn};
 use crate::outbound::{self, Unread};
-use crate::secret::Secret;
+use crate::secret::ClusterSecret;
 
 /// How long a connection may take to be made. A node that is there accepts within a round trip.
 const CONNECT_TIME: Duration = Duration::from_millis(500);
@@ -30,14 +30,17 @@ pub(crate) const PATH: &str = "/internal/v1/tx";
 /// Where leaders are told to look at a lane.
 pub(crate) const NUDGE_PATH: &str = "/internal/v1/nudge";
 
+/// Where nodes are asked which store they work on.
+pub(crate) const STORE_PATH: &str = "/internal/v1/store";
+
 /// Calls other nodes; without a secret it calls nobody.
 pub(super) struct Caller {
     http: Client,
-    secret: Option<Secret>,
+    secret: Option<ClusterSecret>,
 }
 
 impl Caller {
-    pub(super) fn new(secret: Option<Secret>) -> Self {
+    pub(super) fn new(secret: Option<ClusterSecret>) -> Self {
         let http = outbound::client(|builder| {
             builder
                 .connect_timeout(CONNECT_TIME)
@@ -79,6 +82,17 @@ impl Caller {
         Ok(())
     }
 
+    /// Asks which store a node works on. None where it has not met one yet.
+    pub(super) async fn ask_store(
+        &self,
+        url: &str,
+        deadline: Instant,
+    ) -> Result<Option<WorksOn>, Failed> {
+        let body = b"{}".to_vec();
+        let answer = self.post(url, Purpose::Store, body, deadline).await?;
+        serde_json::from_slice(&answer).map_err(|e| strange(e.to_string()))
+    }
+
     /// The body of a sealed 200.
     async fn post(
         &self,
@@ -87,12 +101,13 @@ impl Caller {
         body: Vec<u8>,
         deadline: Instant,
     ) -> Result<Vec<u8>, Failed> {
-        let Some(secret) = &self.secret else {
+        let Some(secret) = self.secret.as_ref().map(ClusterSecret::seals) else {
             return Err(Failed::NotSent("there is no cluster secret".to_owned()));
         };
         let path = match purpose {
             Purpose::Forward => PATH,
             Purpose::Nudge => NUDGE_PATH,
+            Purpose::Store => STORE_PATH,
         };
         let sealed = Seal::new(secret, purpose, url, &body, Timestamp::now());
         let request = self

@@ -32,6 +32,8 @@ pub(crate) enum Purpose {
     Forward,
     /// A leader is told to look at a lane.
     Nudge,
+    /// A node is asked which store it works on.
+    Store,
 }
 
 impl Purpose {
@@ -39,6 +41,7 @@ impl Purpose {
         match self {
             Self::Forward => "fencepost forward 2",
             Self::Nudge => "fencepost nudge 1",
+            Self::Store => "fencepost store 1",
         }
     }
 }

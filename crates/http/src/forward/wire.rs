@@ -7,11 +7,13 @@ use std::time::Duration;
 use fencepost_app::lifecycle::accept::Verdict;
 use fencepost_app::ports::check::WAIT_MAX;
 use fencepost_app::ports::{Body, Loan, NewTx, PauseReason, Record};
+use fencepost_app::store_memory::StoreInUse;
 use fencepost_domain::Bytes;
 use fencepost_domain::amount;
 use fencepost_domain::ids::{ChainId, Lane, LockToken, Nonce, RequestId, TxId, Version};
 use fencepost_domain::request::{Meta, Payload};
 use fencepost_domain::state::{Allocated, Reserved, Signing, State};
+use fencepost_domain::store_identity::{Server, StoreId};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -51,6 +53,53 @@ impl Share<Handed> {
     }
 }
 
+/// An empty object.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Nothing {}
+
+/// The store that a node works on.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct WorksOn {
+    store: Uuid,
+    server: Option<WorksOnServer>,
+    acquainted: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct WorksOnServer {
+    system: i64,
+    timeline: i64,
+    era: Uuid,
+}
+
+impl WorksOn {
+    pub(crate) fn of(used: &StoreInUse) -> Self {
+        Self {
+            store: used.store.0,
+            server: used.server.map(|server| WorksOnServer {
+                system: server.system,
+                timeline: server.timeline,
+                era: server.era,
+            }),
+            acquainted: used.is_acquainted,
+        }
+    }
+
+    pub(crate) fn read(self) -> StoreInUse {
+        StoreInUse {
+            store: StoreId(self.store),
+            server: self.server.map(|server| Server {
+                system: server.system,
+                timeline: server.timeline,
+                era: server.era,
+            }),
+            is_acquainted: self.acquainted,
+        }
+    }
+}
+
 /// A request that is handed on: a payload to sign, a nonce to lend, or a nonce to use up. What it is not
 /// is left out, so that a node which knows payloads only still takes those.
 #[derive(Debug, Serialize, Deserialize)]
@@ -67,6 +116,9 @@ pub(crate) struct Handed {
     placeholder: Option<u64>,
     not_after: Option<String>,
     meta: Option<String>,
+    /// The name of the API key that asked, where one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    created_by: Option<String>,
 }
 
 /// The terms of a reservation, with the lock that the accepting node has minted.
@@ -118,6 +170,7 @@ impl Handed {
             placeholder,
             not_after: tx.not_after.map(|at| at.to_string()),
             meta: tx.meta.as_ref().map(|meta| meta.as_str().to_owned()),
+            created_by: tx.created_by.as_deref().map(str::to_owned),
         }
     }
 
@@ -141,10 +194,12 @@ impl Handed {
         let not_after = self.not_after.map(|at| at.parse()).transpose().ok()?;
         Some(NewTx {
             tx: TxId(self.tx_id),
+            seal: None,
             request_id,
             body,
             not_after,
             meta: self.meta.map(Meta::new).transpose().ok()?,
+            created_by: self.created_by.map(Into::into),
         })
     }
 }
@@ -197,6 +252,8 @@ pub(crate) enum Told {
         reason: String,
     },
     Overloaded,
+    InFlightLimit,
+    ChainUnavailable,
     Exhausted,
     NotOpen,
     Unavailable,
@@ -226,6 +283,8 @@ impl From<Verdict> for Told {
                 reason: PauseReason::word(reason).to_owned(),
             },
             Verdict::Overloaded => Self::Overloaded,
+            Verdict::InFlightLimit => Self::InFlightLimit,
+            Verdict::ChainUnavailable => Self::ChainUnavailable,
             Verdict::Exhausted => Self::Exhausted,
             Verdict::NotOpen => Self::NotOpen,
             Verdict::Unavailable => Self::Unavailable,
@@ -270,10 +329,12 @@ mod tests {
     fn new_tx(body: Body) -> NewTx {
         NewTx {
             tx: TxId(Uuid::now_v7()),
+            seal: None,
             request_id: Some(RequestId::new("order 17").unwrap()),
             body,
             not_after: None,
             meta: Some(Meta::new(r#"{"count":3}"#).unwrap()),
+            created_by: None,
         }
     }
 
@@ -304,7 +365,8 @@ mod tests {
     #[test]
     fn whatever_can_be_asked_for_is_read_as_it_was_handed_on() {
         let placeholder = Body::Placeholder(Nonce::new(7).unwrap());
-        for tx in [payload(), loan(), placeholder].map(new_tx) {
+        for mut tx in [payload(), loan(), placeholder].map(new_tx) {
+            tx.created_by = Some("billing".into());
             let text = serde_json::to_string(&Handed::of(&tx)).unwrap();
             assert_eq!(read(&text), Some(tx), "{text}");
         }

@@ -57,15 +57,14 @@ pub(crate) fn read<'c>(
 
 fn payload_of(body: PayloadBody<'_>, chain: Choice<'_>, faults: &mut Faults) -> Option<Payload> {
     faults.extras("payload.", body.extras);
-    let mut text = |field, given| faults.text(field, given);
     let mut draft = Draft {
-        to: text("payload.to", body.to),
-        value: text("payload.value", body.value),
-        data: text("payload.data", body.data),
-        gas: text("payload.gas", body.gas),
-        gas_price: text("payload.gasPrice", body.gas_price),
-        max_fee_per_gas: text("payload.maxFeePerGas", body.max_fee_per_gas),
-        max_priority_fee_per_gas: text(
+        to: faults.text("payload.to", body.to),
+        value: faults.amount("payload.value", body.value),
+        data: faults.text("payload.data", body.data),
+        gas: faults.amount("payload.gas", body.gas),
+        gas_price: faults.amount("payload.gasPrice", body.gas_price),
+        max_fee_per_gas: faults.amount("payload.maxFeePerGas", body.max_fee_per_gas),
+        max_priority_fee_per_gas: faults.amount(
             "payload.maxPriorityFeePerGas",
             body.max_priority_fee_per_gas,
         ),

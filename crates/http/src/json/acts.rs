@@ -1,12 +1,14 @@
 //! What was asked for and done: the remedies of a transaction, and the acts on a signer itself.
 
 use fencepost_app::ports::Act;
+use fencepost_domain::decision::{After, Severity};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::remedy::Fees;
 use super::scalar::{Foreign, Moment, foreign};
 use super::words;
+use crate::access::Caller;
 
 /// Something that was asked for a transaction, by an operator or by the stuck policy
 #[derive(Debug, Serialize, ToSchema)]
@@ -26,15 +28,24 @@ pub(crate) struct Remedy {
     by: String,
     /// Why
     reason: String,
-    /// The words of whoever asked
+    /// The words of whoever asked; none for a key that sees no nonces, where they are about one
     #[schema(schema_with = foreign, required = true)]
     audit: Option<Foreign>,
     /// ASKED, CLAIMED by the signer's leader, DONE, or REFUSED for the reason in `result`
     #[schema(schema_with = words::progress, required = true)]
     state: &'static str,
+    /// How urgent the policy called it
+    #[schema(schema_with = words::severity, required = true)]
+    severity: Option<&'static str>,
+    /// Where the policy wanted the transaction to stand afterwards
+    #[schema(schema_with = words::after, required = true)]
+    then: Option<&'static str>,
     /// The node that claimed it
     #[schema(required = true)]
     node: Option<String>,
+    /// The fencing token under which it was claimed
+    #[schema(required = true, minimum = 1)]
+    token: Option<u64>,
     /// What came of it
     #[schema(required = true)]
     result: Option<String>,
@@ -46,19 +57,24 @@ pub(crate) struct Remedy {
 }
 
 impl Remedy {
-    /// A row as an operator sees it; none for an act that is no remedy.
-    pub(crate) fn of(act: Act) -> Option<Self> {
+    /// A row as a caller may see it; none for an act that is no remedy.
+    pub(crate) fn of(act: Act, caller: &Caller) -> Option<Self> {
+        let details = act.audit.details.as_deref();
+        let details = details.filter(|text| caller.may_read(text));
         Some(Self {
             remedy_id: act.id.0,
             round: act.round?,
             action: act.action,
             fees: act.fees.map(Fees::from),
             by: act.audit.by,
-            reason: act.audit.reason,
-            audit: act.audit.details.as_deref().map(Foreign::new),
+            reason: caller.words(act.audit.reason),
+            audit: details.map(Foreign::new),
             state: act.progress.word(),
+            severity: act.severity.map(Severity::word),
+            then: act.after.map(After::word),
+            token: act.claimed.as_ref().map(|(_, token)| token.get()),
             node: act.claimed.map(|(node, _)| node.as_str().to_owned()),
-            result: act.result,
+            result: act.result.map(|text| caller.words(text)),
             asked_at: Moment(act.asked_at),
             closed_at: act.closed_at.map(Moment),
         })
@@ -79,7 +95,7 @@ pub(crate) struct Remedies {
 pub(crate) struct SignerAct {
     /// Its number; later ones have greater ones
     id: i64,
-    /// PAUSE, RESUME, RECONCILE, RAISE_CURSOR or LOWER_CURSOR
+    /// PAUSE, RESUME, RECONCILE, RAISE_CURSOR, LOWER_CURSOR or IMPORT
     action: String,
     /// The name of the operator's key, or the node that found something
     by: String,
@@ -134,6 +150,8 @@ mod tests {
     fn act() -> Act {
         Act {
             id: RemedyId(7),
+            lane: None,
+            token: None,
             tx: Some(TxId(Uuid::nil())),
             round: Some(2),
             action: "REPLACE".to_owned(),
@@ -141,10 +159,13 @@ mod tests {
                 max_fee: 110,
                 max_priority_fee: Some(11),
             }),
+            severity: None,
+            after: None,
             audit: Audit {
                 by: "ops".to_owned(),
                 reason: "it hangs".to_owned(),
                 details: Some(r#"{"ticket": 5}"#.to_owned()),
+                node: None,
             },
             progress: Progress::Done,
             claimed: Some((NodeId::new("n1").unwrap(), Token::NONE)),
@@ -160,10 +181,13 @@ mod tests {
         let expected = json!({
             "remedyId": 7, "round": 2, "action": "REPLACE",
             "fees": { "maxFeePerGas": "110", "maxPriorityFeePerGas": "11" }, "by": "ops",
-            "reason": "it hangs", "audit": { "ticket": 5 }, "state": "DONE", "node": "n1",
+            "reason": "it hangs", "audit": { "ticket": 5 }, "state": "DONE", "node": "n1", "token": 0, "severity": null, "then": null,
             "result": "attempt 2", "askedAt": "1970-01-01T00:00:00Z", "closedAt": "1970-01-01T00:00:00Z",
         });
-        assert_eq!(to_value(Remedy::of(act())).unwrap(), expected);
+        assert_eq!(
+            to_value(Remedy::of(act(), &Caller::operator())).unwrap(),
+            expected
+        );
     }
 
     #[test]
@@ -172,7 +196,7 @@ mod tests {
         (bare.fees, bare.claimed, bare.result, bare.closed_at) = (None, None, None, None);
         bare.audit.details = None;
         bare.progress = Progress::Asked;
-        let told = to_value(Remedy::of(bare)).unwrap();
+        let told = to_value(Remedy::of(bare, &Caller::operator())).unwrap();
         for field in ["fees", "audit", "node", "result", "closedAt"] {
             assert_eq!(told.get(field), Some(&json!(null)), "{field}");
         }
@@ -184,7 +208,7 @@ mod tests {
             }),
             ..act()
         };
-        let told = to_value(Remedy::of(legacy)).unwrap();
+        let told = to_value(Remedy::of(legacy, &Caller::operator())).unwrap();
         assert_eq!(told["fees"], json!({ "gasPrice": "110" }));
     }
 

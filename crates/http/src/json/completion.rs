@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::scalar::{Eip55, Hash, Moment};
 use super::words;
+use crate::access::Caller;
 use crate::chains::Chains;
 
 /// How a transaction ended, or that it is stuck, as it was then
@@ -28,7 +29,7 @@ pub(crate) struct Completion {
     /// The client's own name for it
     #[schema(required = true)]
     request_id: Option<String>,
-    /// Its nonce
+    /// Its nonce; none for keys that see no nonces
     #[schema(required = true)]
     nonce: Option<u64>,
     /// Its state
@@ -51,7 +52,8 @@ pub(crate) struct Completion {
 }
 
 impl Completion {
-    pub(crate) fn of(completion: &ports::Completion, chains: &Chains) -> Self {
+    /// As a caller may see it.
+    pub(crate) fn of(completion: &ports::Completion, chains: &Chains, caller: &Caller) -> Self {
         let request_id = completion.request_id.as_ref();
         Self {
             seq: completion.seq.get(),
@@ -60,7 +62,10 @@ impl Completion {
             chain: chains.name(completion.lane.chain).into_owned(),
             signer: Eip55(completion.lane.signer),
             request_id: request_id.map(|id| id.as_str().to_owned()),
-            nonce: completion.nonce.map(|nonce| nonce.get()),
+            nonce: completion
+                .nonce
+                .filter(|_| caller.sees_nonces)
+                .map(|nonce| nonce.get()),
             state: completion.state.word(),
             sub_state: completion.sub_state.clone(),
             tx_hash: completion.tx_hash.map(Hash),

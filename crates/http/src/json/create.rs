@@ -6,7 +6,7 @@ use utoipa::openapi::schema::{AnyOfBuilder, Array, ArrayBuilder};
 use utoipa::openapi::{Ref, RefOr, Schema};
 
 use super::scalar::{AddressText, AmountText, BytesText, Moment, WordText, foreign};
-use crate::given::{Extras, Given, List, Text, object};
+use crate::given::{Amount, Extras, Given, List, Text, object};
 
 /// The most that an access list can hold of anything: more bytes than a transaction may have.
 pub(crate) const ACCESS_MAX: usize = 10_000;
@@ -60,22 +60,22 @@ pub(crate) struct PayloadBody<'a> {
     pub(crate) to: Given<Text<'a>>,
     /// Wei to send
     #[schema(value_type = Option<AmountText>)]
-    pub(crate) value: Given<Text<'a>>,
+    pub(crate) value: Given<Amount<'a>>,
     /// Call data or init code
     #[schema(value_type = Option<BytesText>)]
     pub(crate) data: Given<Text<'a>>,
     /// The gas limit; estimated when missing
     #[schema(value_type = Option<AmountText>)]
-    pub(crate) gas: Given<Text<'a>>,
+    pub(crate) gas: Given<Amount<'a>>,
     /// Wei per gas, as before EIP-1559
     #[schema(value_type = Option<AmountText>)]
-    pub(crate) gas_price: Given<Text<'a>>,
+    pub(crate) gas_price: Given<Amount<'a>>,
     /// The EIP-1559 cap, in wei per gas
     #[schema(value_type = Option<AmountText>)]
-    pub(crate) max_fee_per_gas: Given<Text<'a>>,
+    pub(crate) max_fee_per_gas: Given<Amount<'a>>,
     /// The EIP-1559 tip, in wei per gas
     #[schema(value_type = Option<AmountText>)]
-    pub(crate) max_priority_fee_per_gas: Given<Text<'a>>,
+    pub(crate) max_priority_fee_per_gas: Given<Amount<'a>>,
     /// What will be touched
     #[schema(value_type = Option<Vec<AccessBody>>)]
     pub(crate) access_list: Given<List<Given<AccessBody<'a>>, ACCESS_MAX>>,

@@ -1,13 +1,15 @@
 //! What happened to a transaction: its events and its attempts.
 
-use fencepost_app::ports::{StoredAttempt, StoredEvent};
-use fencepost_app::query::Confirmation;
-use fencepost_domain::U256;
+use fencepost_app::ports::{Record, StoredAttempt, StoredEvent};
+use fencepost_domain::confirmation::{List, Listed};
+use fencepost_domain::{U256, event};
+use jiff::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::scalar::{Hash, Moment, Wei};
 use super::words;
+use crate::access::Caller;
 
 /// One thing that happened
 #[derive(Debug, Serialize, ToSchema)]
@@ -26,17 +28,23 @@ pub(crate) struct Event {
     /// The attempt that it is about
     #[schema(required = true)]
     tx_hash: Option<Hash>,
-    /// The block that it is about
+    /// The block that it is about; of `confirmations` the newest of them
     #[schema(required = true)]
     block_number: Option<u64>,
     /// That block's hash
     #[schema(required = true)]
     block_hash: Option<Hash>,
-    /// A block under the transaction was replaced
+    /// The list of confirmations that was told before is void: a block of it, or the transaction's own, was replaced
     new_fork: bool,
+    /// Blocks that follow in the list of confirmations; after `newFork` they are the list. A `receipt` empties it
+    confirmations: Vec<BlockOnTop>,
     /// Words for a person
     #[schema(required = true)]
     note: Option<String>,
+    /// Of `accepted`, the name of the API key that asked for the transaction; none where no key did, and for keys without
+    /// the scope operate
+    #[schema(required = true)]
+    created_by: Option<String>,
     /// The node that wrote it
     #[schema(required = true)]
     node: Option<String>,
@@ -44,6 +52,31 @@ pub(crate) struct Event {
     token: u64,
     /// When
     at: Moment,
+}
+
+/// A block on top of a transaction's
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct BlockOnTop {
+    /// Its height
+    block_number: u64,
+    /// Its hash
+    block_hash: Hash,
+    /// The hash of the block below it; null where a version that did not say so has told it
+    #[schema(required = true)]
+    parent_hash: Option<Hash>,
+}
+
+/// The blocks that an event adds to the list.
+fn on_top(event: &event::Event) -> Vec<BlockOnTop> {
+    let mut added = List::empty();
+    added.read(event, ());
+    let shown = |listed: Listed<()>| BlockOnTop {
+        block_number: listed.block.number.get(),
+        block_hash: Hash(listed.block.hash),
+        parent_hash: listed.parent.map(Hash),
+    };
+    added.into_blocks().into_iter().map(shown).collect()
 }
 
 /// A state and why
@@ -67,16 +100,20 @@ pub(crate) struct Covering {
     block_number: u64,
     /// Its hash
     block_hash: Hash,
+    /// The hash of the block below it; null where a version that did not say so has told it
+    #[schema(required = true)]
+    parent_hash: Option<Hash>,
     /// When it was told
     at: Moment,
 }
 
-impl From<Confirmation> for Covering {
-    fn from(told: Confirmation) -> Self {
+impl From<Listed<Timestamp>> for Covering {
+    fn from(listed: Listed<Timestamp>) -> Self {
         Self {
-            block_number: told.block.number.get(),
-            block_hash: Hash(told.block.hash),
-            at: Moment(told.at),
+            block_number: listed.block.number.get(),
+            block_hash: Hash(listed.block.hash),
+            parent_hash: listed.parent.map(Hash),
+            at: Moment(listed.from),
         }
     }
 }
@@ -84,15 +121,19 @@ impl From<Confirmation> for Covering {
 /// The blocks on top of a transaction's, lowest first
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Confirmations {
-    /// The whole list; after a fork it begins anew. Empty unless `confirmations.publish` is set
+    /// From the block on top of the transaction's on, each the parent of the next. Until the transaction is final they are
+    /// canonical, and a fork replaces the list; afterwards the list stays as it was when the transaction became final, unless the transaction's
+    /// own block is replaced. Empty unless `confirmations.publish` is set
     pub(crate) confirmations: Vec<Covering>,
 }
 
-impl From<StoredEvent> for Event {
-    fn from(stored: StoredEvent) -> Self {
+impl Event {
+    /// An event of a transaction, as a caller may see it.
+    pub(crate) fn of(stored: StoredEvent, record: &Record, caller: &Caller) -> Self {
         let standing = |(state, sub_state)| Standing { state, sub_state };
         let event = stored.event;
         Self {
+            confirmations: on_top(&event),
             seq: stored.seq.get(),
             kind: event.kind.word(),
             from: stored.from.map(standing),
@@ -101,7 +142,10 @@ impl From<StoredEvent> for Event {
             block_number: event.block.map(|block| block.number.get()),
             block_hash: event.block.map(|block| Hash(block.hash)),
             new_fork: event.new_fork,
-            note: event.note,
+            created_by: (event.kind == event::Kind::Accepted)
+                .then(|| caller.creator_of(record))
+                .flatten(),
+            note: event.note.map(|text| caller.words(text)),
             node: stored.node.map(|node| node.as_str().to_owned()),
             token: stored.token.get(),
             at: Moment(stored.at),

@@ -68,9 +68,9 @@ pub(crate) struct Reconciliation {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct NonceChange {
     /// Before
-    before: u64,
+    pub(super) before: u64,
     /// After
-    after: u64,
+    pub(super) after: u64,
 }
 
 /// Why no nonces are given, before and after

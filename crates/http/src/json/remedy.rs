@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::scalar::{AmountText, Wei, object as any_object};
 use super::words;
-use crate::given::{Extras, Given, Text, object};
+use crate::given::{Amount, Extras, Given, Text, object};
 
 /// What is to be done to a transaction
 #[derive(Default, ToSchema)]
@@ -17,7 +17,8 @@ use crate::given::{Extras, Given, Text, object};
 pub(crate) struct RemedyBody<'a> {
     /// RESUBMIT sends the newest bytes again, REPLACE signs the payload again with higher fees, CANCEL
     /// and PLACEHOLDER use the nonce up instead, FILL uses up the nonces below one that is STUCK/GAP and
-    /// never touches its own (so does PLACEHOLDER while it is STUCK/GAP)
+    /// never touches its own (PLACEHOLDER of one that is STUCK/GAP is stored as FILL). ASK has the stuck policy asked now;
+    /// its decision takes the place of the question
     #[schema(schema_with = words::action, required = true)]
     pub(crate) action: Given<Text<'a>>,
     /// In a person's words; it is kept with the name of the key
@@ -48,13 +49,13 @@ object!(RemedyBody {
 pub(crate) struct FeesBody<'a> {
     /// The EIP-1559 cap, in wei per gas
     #[schema(value_type = Option<AmountText>)]
-    pub(crate) max_fee_per_gas: Given<Text<'a>>,
+    pub(crate) max_fee_per_gas: Given<Amount<'a>>,
     /// The EIP-1559 tip, in wei per gas
     #[schema(value_type = Option<AmountText>)]
-    pub(crate) max_priority_fee_per_gas: Given<Text<'a>>,
+    pub(crate) max_priority_fee_per_gas: Given<Amount<'a>>,
     /// Wei per gas, as before EIP-1559
     #[schema(value_type = Option<AmountText>)]
-    pub(crate) gas_price: Given<Text<'a>>,
+    pub(crate) gas_price: Given<Amount<'a>>,
     #[schema(ignore)]
     pub(crate) extras: Extras,
 }

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::scalar::{AddressText, Eip55, Hash, Moment, WordText};
 use super::transaction::shown_hash;
 use super::words;
+use crate::access::Caller;
 use crate::chains::Chains;
 use crate::given::{Extras, Given, Text, Whole, object};
 
@@ -118,8 +119,10 @@ pub(crate) struct Reservation {
     /// The client's own name for it
     #[schema(required = true)]
     request_id: Option<String>,
-    /// The nonce; of a reservation that was given back, the one it had
-    nonce: u64,
+    /// The nonce; of a reservation that was given back, the one it had. None for a key that sees no nonces and shows
+    /// no lock token
+    #[schema(required = true)]
+    nonce: Option<u64>,
     /// What every later call about it must show. Whoever only reads a reservation is not told it
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -148,7 +151,7 @@ impl Reservation {
             signer: Eip55(record.lane.signer),
             chain: chains.name(record.lane.chain).into_owned(),
             request_id: record.request_id.as_ref().map(|id| id.as_str().to_owned()),
-            nonce: nonce.get(),
+            nonce: Some(nonce.get()),
             lock_token: Some(terms.lock.0),
             state: state.name().word(),
             tx_hash: shown_hash(state).map(Hash),
@@ -158,10 +161,11 @@ impl Reservation {
         })
     }
 
-    /// The same for whoever only reads.
-    pub(crate) fn without_lock(self) -> Self {
+    /// The same for a caller that only reads.
+    pub(crate) fn without_lock(self, caller: &Caller) -> Self {
         Self {
             lock_token: None,
+            nonce: self.nonce.filter(|_| caller.sees_nonces),
             ..self
         }
     }

@@ -121,10 +121,14 @@ schema!(
 pub(crate) struct AmountText;
 schema!(
     AmountText as "AmountInput",
-    text(
-        "An amount of up to 256 bits, in decimal digits or 0x-hex",
-        "^([0-9]+|0x[0-9a-fA-F]+)$"
-    )
+    ObjectBuilder::new()
+        .schema_type(SchemaType::from_iter([Type::String, Type::Integer]))
+        .description(Some(
+            "An amount of up to 256 bits: a string of decimal digits or 0x-hex, or a number below 2^53. `21000` and `\"21000\"` are the same request"
+        ))
+        .pattern(Some("^([0-9]+|0x[0-9a-fA-F]+)$"))
+        .minimum(Some(0))
+        .maximum(Some(9_007_199_254_740_991_i64))
 );
 
 /// Bytes as clients give them.

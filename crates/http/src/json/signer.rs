@@ -1,7 +1,7 @@
 //! A signer on a chain, as an operator sees it.
 
 use fencepost_app::ports::{LaneView, Leader, PauseReason, Record};
-use fencepost_app::query::Counts;
+use fencepost_app::query::{Counts, Unbegun};
 use fencepost_domain::ids::Nonce;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::scalar::{Eip55, Moment};
 use super::why::why;
 use super::words;
+use crate::access::{Caller, HIDDEN};
 use crate::chains::Chains;
 
 /// A signer on a chain
@@ -24,8 +25,9 @@ pub(crate) struct Signer {
     /// Who leads it now
     #[schema(required = true)]
     leader: Option<LeaderView>,
-    /// The next nonce to be given
-    next_nonce: u64,
+    /// The next nonce to be given; none for keys that see no nonces
+    #[schema(required = true)]
+    next_nonce: Option<u64>,
     /// How many transactions of it the chain has in blocks, where the chain can be asked; lists of signers
     /// ask no chain
     #[schema(required = true)]
@@ -43,16 +45,56 @@ pub(crate) struct Signer {
     /// Transactions that cannot move by themselves
     stuck: u64,
     /// Nonces that nobody holds and that later transactions wait for: those that were given back are among
-    /// them. Where the chain was not asked, none below the oldest unfinished one but those
+    /// them. Where the chain was not asked, none below the oldest unfinished one but those. Empty for keys that
+    /// see no nonces
     gaps: Vec<u64>,
-    /// Nonces that were given back and are given out next
+    /// Nonces that were given back and are given out next; empty for keys that see no nonces
     free_nonces: Vec<u64>,
     /// Why no nonces are given, if so
     #[schema(schema_with = words::paused, required = true)]
     paused: Option<&'static str>,
+    /// Why its first nonce cannot be given yet; lists of signers ask no chain and leave it out
+    #[schema(required = true)]
+    waiting: Option<Waiting>,
     /// The unfinished transaction with the lowest nonce
     #[schema(required = true)]
     head: Option<Head>,
+}
+
+/// Why a signer that has been given no nonce here cannot begin; its requests are QUEUED meanwhile
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Waiting {
+    /// Which of the reasons
+    #[schema(schema_with = words::waiting, required = true)]
+    reason: &'static str,
+    /// The reason in words, with the counts
+    why: String,
+}
+
+impl From<Unbegun> for Waiting {
+    fn from(unbegun: Unbegun) -> Self {
+        let (reason, why) = match unbegun {
+            Unbegun::Unreachable => (
+                words::CHAIN_UNREACHABLE,
+                "no endpoint says how many transactions the account has sent".to_owned(),
+            ),
+            Unbegun::Disagreed(count) => (
+                words::ENDPOINTS_DISAGREE,
+                format!(
+                    "endpoints disagree: the lowest count of the account's transactions is {}, the highest {}",
+                    count.lowest, count.highest
+                ),
+            ),
+            Unbegun::Used { start, latest } => (
+                words::START_USED,
+                format!(
+                    "the configured start is nonce {start}, and the chain has used all below {latest}"
+                ),
+            ),
+        };
+        Self { reason, why }
+    }
 }
 
 /// Who leads a signer
@@ -96,7 +138,7 @@ impl Signer {
             signer: Eip55(view.lane.signer),
             chain: chains.name(view.lane.chain).into_owned(),
             leader: view.leader.as_ref().map(LeaderView::from),
-            next_nonce: view.next_nonce.get(),
+            next_nonce: Some(view.next_nonce.get()),
             chain_latest: None,
             chain_pending: None,
             in_flight: view.in_flight,
@@ -107,6 +149,7 @@ impl Signer {
             gaps: gaps.iter().map(|nonce| nonce.get()).collect(),
             free_nonces: view.free.iter().map(|nonce| nonce.get()).collect(),
             paused: view.paused.map(|reason| reason.word()),
+            waiting: None,
             head: view.head.as_deref().map(|head| Head::of(head, gaps, now)),
         }
     }
@@ -114,10 +157,37 @@ impl Signer {
     /// The same, with what the chain says.
     pub(crate) fn counted(self, counts: Counts) -> Self {
         Self {
-            chain_latest: counts.latest.map(|count| count.get()),
-            chain_pending: counts.pending.map(|count| count.get()),
+            chain_latest: counts.latest.map(|count| count.highest.get()),
+            chain_pending: counts.pending.map(|count| count.highest.get()),
             ..self
         }
+    }
+
+    /// The same, with why its first nonce cannot be given.
+    pub(crate) fn waiting(self, unbegun: Option<Unbegun>) -> Self {
+        Self {
+            waiting: unbegun.map(Waiting::from),
+            ..self
+        }
+    }
+
+    /// The same, as a caller may see it.
+    pub(crate) fn shown_to(mut self, caller: &Caller) -> Self {
+        if caller.sees_nonces {
+            return self;
+        }
+        (self.next_nonce, self.chain_latest, self.chain_pending) = (None, None, None);
+        self.gaps.clear();
+        self.free_nonces.clear();
+        if let Some(waiting) = &mut self.waiting {
+            // The counts in it are nonces; that and for which reason it waits is told.
+            HIDDEN.clone_into(&mut waiting.why);
+        }
+        if let Some(head) = &mut self.head {
+            head.nonce = None;
+            head.why = caller.words(std::mem::take(&mut head.why));
+        }
+        self
     }
 
     /// The same, with another answer to why no nonces are given.

@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::payload::Payload;
 use super::scalar::{Eip55, Foreign, Hash, Moment, foreign};
 use super::words;
+use crate::access::Caller;
 use crate::chains::Chains;
 
 /// A transaction, as it stands
@@ -28,7 +29,7 @@ pub(crate) struct Transaction {
     /// The client's own name for it
     #[schema(required = true)]
     request_id: Option<String>,
-    /// Its nonce, once it has one
+    /// Its nonce, once it has one; none for keys that see no nonces
     #[schema(required = true)]
     nonce: Option<u64>,
     /// Where it stands
@@ -70,11 +71,16 @@ pub(crate) struct Transaction {
     /// The client's own words
     #[schema(schema_with = foreign, required = true)]
     meta: Option<Foreign>,
+    /// The name of the API key that asked for it; none where no key did, and for keys without the scope operate
+    #[schema(required = true)]
+    created_by: Option<String>,
 }
 
 impl Transaction {
-    pub(crate) fn of(record: &Record, chains: &Chains) -> Self {
+    /// As a caller may see it.
+    pub(crate) fn of(record: &Record, chains: &Chains, caller: &Caller) -> Self {
         let state = &record.state;
+        let nonce = state.nonce().filter(|_| caller.sees_nonces);
         let at = state.inclusion();
         Self {
             tx_id: record.tx.0,
@@ -82,13 +88,13 @@ impl Transaction {
             chain: chains.name(record.lane.chain).into_owned(),
             signer: Eip55(record.lane.signer),
             request_id: record.request_id.as_ref().map(|id| id.as_str().to_owned()),
-            nonce: state.nonce().map(|nonce| nonce.get()),
+            nonce: nonce.map(|nonce| nonce.get()),
             state: state.name().word(),
             sub_state: state.sub(),
             tx_hash: shown_hash(state).map(Hash),
             payload: record.payload.as_ref().map(Payload::from),
             submit_attempts: record.submit_attempts,
-            last_error: record.last_error.clone(),
+            last_error: record.last_error.clone().map(|text| caller.words(text)),
             block_number: at.map(|at| at.block.number.get()),
             block_hash: at.map(|at| Hash(at.block.hash)),
             receipt: record.receipt.as_deref().map(Foreign::new),
@@ -97,6 +103,7 @@ impl Transaction {
             updated_at: Moment(record.updated_at),
             not_after: record.not_after.map(Moment),
             meta: record.meta.as_ref().map(|meta| Foreign::new(meta.as_str())),
+            created_by: caller.creator_of(record),
         }
     }
 }

@@ -81,6 +81,7 @@ fn stuck_for(stuck: &Stuck) -> String {
         Why::NoFunds => "the signer cannot pay for it".to_owned(),
         Why::SignerError => "its key cannot be used".to_owned(),
         Why::ReorgAfterFinal => "a block that was final has been replaced".to_owned(),
+        Why::Tampered => "its stored row was changed, so it is not signed".to_owned(),
     }
 }
 
@@ -108,7 +109,7 @@ fn unheld(nonces: &[Nonce]) -> String {
 mod tests {
     use std::time::Duration;
 
-    use fencepost_app::directory::Seat;
+    use fencepost_app::directory::{Seat, Start};
     use fencepost_app::lifecycle::accept::stored;
     use fencepost_app::ports::{Body, Loan, NewTx};
     use fencepost_domain::ids::{ChainId, Height, Lane, LaneId, LockToken, Token, TxId};
@@ -135,10 +136,12 @@ mod tests {
         };
         let tx = NewTx {
             tx: TxId(Uuid::nil()),
+            seal: None,
             request_id: None,
             body: Body::Reserved(loan),
             not_after: None,
             meta: None,
+            created_by: None,
         };
         let seat = Seat {
             id: LaneId(1),
@@ -148,6 +151,7 @@ mod tests {
             },
             max_in_flight: None,
             signs: true,
+            start: Start::default(),
         };
         stored(seat, &tx, state, Token::NONE, at(1000))
     }

@@ -1,7 +1,10 @@
 //! Words that come from a fixed list, and those lists as schemas.
 
+use fencepost_app::import::OpenState;
 use fencepost_app::ports::{Action, PauseReason, Progress};
+use fencepost_domain::decision::{After, Severity};
 use fencepost_domain::flat::Name;
+use fencepost_domain::point::Point;
 use fencepost_domain::state::{Kind, Wait, Why};
 use fencepost_domain::{attempt, event};
 use utoipa::openapi::RefOr;
@@ -54,6 +57,17 @@ impl PartialSchema for State {
 
 impl ToSchema for State {}
 
+/// What is waited for, as a parameter.
+pub(crate) struct WaitPoint;
+
+impl PartialSchema for WaitPoint {
+    fn schema() -> RefOr<Schema> {
+        one_of(Point::ALL.iter().map(|point| point.word())).into()
+    }
+}
+
+impl ToSchema for WaitPoint {}
+
 /// Sub-states are a list of their own for each state; a word may stand in several of them.
 pub(crate) fn sub_state() -> Object {
     let waits = Wait::ALL.iter().map(|wait| wait.word());
@@ -67,15 +81,33 @@ pub(crate) fn sub_state() -> Object {
         "REVERTED",
         "CANCELLED",
         "PLACEHOLDER",
+        "SUBSTITUTED",
         "EXPIRED",
         "REJECTED",
     ];
     perhaps(waits.chain(others).chain(whys))
 }
 
+/// How far an open nonce of another service is.
+pub(crate) fn open_state() -> Object {
+    one_of(OpenState::ALL.map(OpenState::word))
+}
+
+/// No endpoint can be asked where an account stands.
+pub(crate) const CHAIN_UNREACHABLE: &str = "CHAIN_UNREACHABLE";
+/// Endpoints give different counts of an account.
+pub(crate) const ENDPOINTS_DISAGREE: &str = "ENDPOINTS_DISAGREE";
+/// The chain has used the configured first nonce.
+pub(crate) const START_USED: &str = "START_USED";
+
+/// Why a signer cannot begin.
+pub(crate) fn waiting() -> Object {
+    one_of([CHAIN_UNREACHABLE, ENDPOINTS_DISAGREE, START_USED])
+}
+
 /// What can be asked for.
 pub(crate) fn action() -> Object {
-    one_of(ASKED.map(Action::word))
+    one_of(ASKED.map(|(word, _)| word))
 }
 
 /// What a policy may answer.
@@ -86,17 +118,26 @@ pub(crate) const ADVISED: [Action; 4] = [
     Action::Placeholder,
 ];
 
-/// What an operator may ask for. Asking the policy is no one's wish but the leader's own.
-pub(crate) const ASKED: [Action; 5] = [
-    Action::Resubmit,
-    Action::Replace,
-    Action::Cancel,
-    Action::Placeholder,
-    Action::Fill,
+/// What an operator may ask for, in the API's words. ASK is stored as the question that the policy answers.
+pub(crate) const ASKED: [(&str, Action); 6] = [
+    (Action::Resubmit.word(), Action::Resubmit),
+    (Action::Replace.word(), Action::Replace),
+    (Action::Cancel.word(), Action::Cancel),
+    (Action::Placeholder.word(), Action::Placeholder),
+    (Action::Fill.word(), Action::Fill),
+    ("ASK", Action::Decide),
 ];
 
 pub(crate) fn progress() -> Object {
     one_of(Progress::ALL.map(Progress::word))
+}
+
+pub(crate) fn severity() -> Object {
+    perhaps(Severity::ALL.iter().map(|each| each.word()))
+}
+
+pub(crate) fn after() -> Object {
+    perhaps(After::ALL.iter().map(|each| each.word()))
 }
 
 pub(crate) fn paused() -> Object {

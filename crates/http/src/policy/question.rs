@@ -4,6 +4,7 @@ use fencepost_app::ports::Plight;
 use serde::Serialize;
 use uuid::Uuid;
 
+use crate::json::payload::Payload;
 use crate::json::remedy::Fees;
 use crate::json::scalar::{Eip55, Foreign, Hash};
 
@@ -19,10 +20,11 @@ pub(super) struct Question<'a> {
     nonce: u64,
     request_id: Option<&'a str>,
     meta: Option<Foreign>,
+    payload: Option<Payload>,
     hashes: Vec<Hash>,
     fees: Option<Fees>,
     state: &'static str,
-    sub_state: &'static str,
+    sub_state: Option<&'static str>,
     submit_attempts: u32,
     last_error: Option<&'a str>,
     age_seconds: u64,
@@ -43,10 +45,11 @@ impl<'a> Question<'a> {
             nonce: plight.nonce.get(),
             request_id: plight.request_id.as_ref().map(|id| id.as_str()),
             meta: meta.map(|meta| Foreign::new(meta.as_str())),
+            payload: plight.payload.as_ref().map(Payload::from),
             hashes: plight.hashes.iter().copied().map(Hash).collect(),
             fees: plight.fees.map(Fees::from),
             state: plight.state.word(),
-            sub_state: plight.why.word(),
+            sub_state: plight.sub_state,
             submit_attempts: plight.submit_attempts,
             last_error: plight.last_error.as_deref(),
             age_seconds: plight.age.as_secs(),

@@ -78,15 +78,30 @@ codes! {
     NotLeader = "not_leader", CONFLICT, "Another node leads the signer",
         "This node does not lead the signer and is configured not to hand requests on (`routing.not_leader = \"reject\"`), or no leader was found within `routing.deadline` (5 s at most) and the request is one that cannot wait longer: a reservation or a placeholder. Nothing was stored.",
         "Try again after `Retry-After`, here or at another node, with the same request id.";
+    InFlightLimit = "in_flight_limit", CONFLICT, "The signer has as many in flight as it may",
+        "The signer's `max_in_flight` is reached, or others wait for their turn before this request, and a reservation never waits in the signer's queue. Nothing was stored.",
+        "Try again after `Retry-After` with the same request id: a place is free when a transaction or reservation of the signer is mined, or has ended where `in_flight_until = \"final\"`. `POST /api/v1/tx` waits for its turn instead.";
     NonceNotOpen = "nonce_not_open", CONFLICT, "Nobody can fill this nonce",
         "The nonce is held by a transaction or a reservation, or was never given. Nothing was stored.",
         "Look at `gaps` of the signer: those are the nonces that a placeholder can fill. `GET /api/v1/tx/by-nonce` tells who holds one.";
+    SignerNotPaused = "signer_not_paused", CONFLICT, "The signer is not paused",
+        "Cursors are set and nonces taken over on a paused signer only: otherwise a nonce could be given meanwhile. Nothing was changed.",
+        "Pause the signer (`POST /api/v1/signers/{signer}/pause`), do it, and resume it.";
+    NonceHeld = "nonce_held", CONFLICT, "A nonce above is held",
+        "A transaction or a reservation holds a nonce at or above the next one that was asked for, or has used it. Nothing was changed.",
+        "Ask for a next nonce above it. `GET /api/v1/tx/by-nonce` tells who holds one.";
+    TooManyOpen = "too_many_open", CONFLICT, "Too many nonces are open",
+        "More nonces are open than an import takes, or their signed bytes are longer than its body may be.",
+        "Leave the signer paused until some have ended, and ask again.";
     AlreadyFinal = "already_final", CONFLICT, "It has ended",
         "The transaction or reservation has ended, and nothing but a reorg of the chain moves it any more. Nothing was changed.",
         "Read it to see how it ended.";
     RemedyRunning = "remedy_running", CONFLICT, "Another remedy is not done yet",
         "Something was asked for this transaction before, by an operator or by the stuck policy, and is not over. Nothing was stored.",
         "Look at `GET /api/v1/tx/{txId}/remedies`, and ask again when the running one is over.";
+    NoPolicy = "no_policy", CONFLICT, "There is no stuck policy to ask",
+        "This node has `stuck.policy = \"noop\"`, so ASK has no one to ask. Nothing was stored.",
+        "Configure `stuck.policy = \"http\"` or `\"rules\"` on every node, or choose an action yourself.";
     LockLost = "lock_lost", CONFLICT, "The nonce is not yours any more",
         "The lock token is not the one of this reservation, or the nonce was given back and may be someone else's by now. `detail` says whether the hash was recorded all the same.",
         "Do not send anything with this nonce. If it was sent already, watch it: whoever has the nonce now may lose it. Reserve a new nonce for the next transaction.";
@@ -120,14 +135,14 @@ codes! {
     SignerPaused = "signer_paused", LOCKED, "The signer is paused",
         "The signer gives no nonces now: an operator paused it, or something was found that a person must look at. Nothing was stored.",
         "Try again later with the same request id; `GET /api/v1/signers/{signer}` shows whether it still is.";
-    RateLimited = "rate_limited", TOO_MANY_REQUESTS, "The key asks too often",
-        "The key has used up its rate. Nothing was stored.",
+    RateLimited = "rate_limited", TOO_MANY_REQUESTS, "Too many requests",
+        "The key has used up its rate; or, for a request without a valid key, the address it comes from has (`api.keyless_per_second`). Nothing was stored.",
         "Wait for `Retry-After`. A batch counts as many times as it has requests, and is let in when all of them would be, or the rate of a whole second is unused.";
     InternalError = "internal_error", INTERNAL_SERVER_ERROR, "A mistake in this program",
         "Something happened that was thought impossible. The log has it under the `x-request-id` of this response.",
         "If the request was to store something, ask with the same request id what became of it. Please report it.";
     Overloaded = "overloaded", SERVICE_UNAVAILABLE, "Too much waits already",
-        "The worker of this signer, or the signer's queue, takes no more now. Nothing was stored.",
+        "The worker of this signer, or the signer's queue, or the node itself takes no more now; `detail` says which. Nothing was stored.",
         "Try again after `Retry-After` with the same request id, and not faster than answers come.";
     StoreUnavailable = "store_unavailable", SERVICE_UNAVAILABLE, "The store cannot be used now",
         "The database cannot be reached or refuses to work. Nothing was stored.",

@@ -46,7 +46,10 @@ pub(super) async fn remedies(
 ) -> Result<Response, Problem> {
     let record = named(&served, &caller, &tx, query.finish()).await?;
     let acts = read(&served, Acts::Tx(record.tx), None, READ_LIMIT_MAX).await?;
-    let remedies = acts.into_iter().filter_map(Remedy::of).collect();
+    let remedies = acts.into_iter();
+    let remedies = remedies
+        .filter_map(|act| Remedy::of(act, &caller))
+        .collect();
     Ok(json::answer(StatusCode::OK, &Remedies { remedies }))
 }
 

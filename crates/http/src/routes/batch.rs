@@ -6,8 +6,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use fencepost_app::lifecycle::accept::Verdict;
-use fencepost_app::ports::NewTx;
+use fencepost_app::ports::Record;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tokio::task::yield_now;
@@ -21,8 +20,10 @@ use crate::given::Given;
 use crate::intake::{self, Taken};
 use crate::json::create::{BATCH_MAX, BatchBody};
 use crate::json::transaction::Transaction;
+use crate::json::words::WaitPoint;
 use crate::problem::{Code, Problem, Told, problems};
 use crate::query::Query;
+use crate::waiting::{Begun, Wanted};
 use crate::{body, json, verdict};
 
 problems!(Problems: Malformed, Unauthorized, Forbidden, RequestTimeout, TooLarge, UnsupportedMediaType,
@@ -65,17 +66,22 @@ pub(crate) enum BatchResult {
 const AT_ONCE: usize = 100;
 
 /// What a request came to.
-type Settled = Result<(NewTx, Verdict), Problem>;
+type Settled = Result<(StatusCode, Box<Record>), Problem>;
 
 /// Have many transactions sent
 ///
 /// Up to 1,000 requests. Each is stored or refused by itself; those of one signer get their nonces in
-/// order. The `Idempotency-Key` header is refused here: each request has its own `requestId`.
+/// order. The `Idempotency-Key` header is refused here: each request has its own `requestId`. With `wait` the answer
+/// comes when every one that is stored has reached a point, or with all of them as they stand when the time is over.
 #[utoipa::path(
     post,
     path = "/api/v1/tx/batch",
     tag = "transactions",
     operation_id = "createTransactions",
+    params(
+        ("wait" = Option<WaitPoint>, Query, description = "Answer when every one that is stored has reached this point, or has ended or is STUCK, or when the time is over"),
+        ("waitSeconds" = Option<u64>, Query, minimum = 0, maximum = 30, description = "How long to wait at most; 10 where not given; only with wait. No wait is longer than 28.5 s"),
+    ),
     request_body = BatchBody,
     responses((status = 200, description = "One result for each request", body = BatchResults), Problems),
     security(("key" = ["submit"])),
@@ -83,10 +89,11 @@ type Settled = Result<(NewTx, Verdict), Problem>;
 pub(super) async fn batch(
     State(served): State<Arc<Served>>,
     Submitter(caller): Submitter,
-    query: Query,
+    mut query: Query,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
+    let wanted = Wanted::read(&mut query);
     query.finish().check()?;
     let limits = &served.limits;
     let bytes = body::read(body, &headers, limits.batch_bytes, limits.body_timeout).await?;
@@ -94,7 +101,7 @@ pub(super) async fn batch(
     intake::unnamed(&headers, why)?;
     let requests = split(body::text(&bytes)?)?;
     let more = requests.len().saturating_sub(1);
-    served.rates.take_more(caller.rate, more)?;
+    caller.rate.take_more(more)?;
     // Each is filled in once it is known what becomes of it.
     let mut results: Vec<Option<Settled>> = Vec::with_capacity(requests.len());
     let (mut due, mut places) = (Vec::new(), Vec::new());
@@ -118,18 +125,35 @@ pub(super) async fn batch(
         }
     }
     let (places, due): (Vec<usize>, Vec<Taken>) = good.into_iter().unzip();
-    for (place, settled) in places.into_iter().zip(intake::accept(&served, due).await) {
-        results[place] = Some(Ok(settled));
+    let txs = due.iter().map(|taken| taken.tx.tx);
+    let begun = wanted.map(|wanted| wanted.begin(&served.node, txs));
+    for (place, (tx, verdict)) in places.into_iter().zip(intake::accept(&served, due).await) {
+        results[place] = Some(verdict::told(verdict, &tx));
+    }
+    if let Some(begun) = begun {
+        wait(begun, &mut results).await;
     }
     let mut told = Vec::with_capacity(results.len());
     for (number, settled) in results.into_iter().enumerate() {
         give_way(number).await;
         let settled = settled.unwrap_or_else(|| Err(Problem::new(Code::InternalError)));
-        told.push(result(settled, &served));
+        told.push(result(settled, &served, &caller));
     }
     let room = told.len() * json::ROOM;
     let results = BatchResults { results: told };
     Ok(json::answer_in(room, StatusCode::OK, &results))
+}
+
+/// Puts the stored transactions as they stand after the wait in the place of those that were stored.
+async fn wait(begun: Begun<'_>, results: &mut [Option<Settled>]) {
+    let mut stored: Vec<&mut Box<Record>> = results
+        .iter_mut()
+        .filter_map(|settled| settled.as_mut()?.as_mut().ok().map(|(_, record)| record))
+        .collect();
+    let known = stored.iter().map(|record| (**record).clone()).collect();
+    for (record, reached) in stored.iter_mut().zip(begun.reach(known).await) {
+        **record = reached;
+    }
 }
 
 /// Before this request others have their turn, if as many as go at once have gone.
@@ -164,12 +188,11 @@ fn take(served: &Served, caller: &Caller, request: &RawValue) -> Result<Taken, P
     intake::take(served, caller, text, None)
 }
 
-fn result(settled: Settled, served: &Served) -> BatchResult {
-    let told = settled.and_then(|(tx, verdict)| verdict::told(verdict, &tx));
-    match told {
+fn result(settled: Settled, served: &Served, caller: &Caller) -> BatchResult {
+    match settled {
         Ok((status, record)) => BatchResult::Stored {
             status: status.as_u16(),
-            transaction: Box::new(Transaction::of(&record, &served.chains)),
+            transaction: Box::new(Transaction::of(&record, &served.chains, caller)),
         },
         Err(problem) => BatchResult::Refused {
             status: problem.code().status().as_u16(),

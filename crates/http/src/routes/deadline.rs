@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use fencepost_app::ports::for_client;
 use tokio::time::timeout;
 
 use crate::api::Served;
@@ -13,11 +14,12 @@ use crate::problem::{Code, Problem};
 
 type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-/// Ends what only reads when its time is over.
+/// Ends what only reads when its time is over. It reads on the store's connections for clients, so that lanes never wait for
+/// a connection that a client reads on.
 pub(super) fn within(limit: Duration) -> impl Fn(Request, Next) -> Answering + Clone {
     move |request, next| {
         Box::pin(async move {
-            let answered = timeout(limit, next.run(request)).await;
+            let answered = timeout(limit, for_client(next.run(request))).await;
             answered.unwrap_or_else(|_| Problem::new(Code::TimedOut).into_response())
         })
     }

@@ -1,20 +1,20 @@
 //! The feed of completions. This is the core contract with readers: poll, from the last number seen.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use fencepost_domain::ids::FeedSeq;
 
-use super::{LIST_MAX, WAIT_SECONDS_MAX};
+use super::LIST_MAX;
 use crate::access::Reader;
 use crate::api::Served;
 use crate::json;
 use crate::json::completion::{Completion, Completions};
 use crate::problem::{Code, Problem, problems};
 use crate::query::Query;
+use crate::waiting::{WAIT_SECONDS_MAX, kept};
 
 problems!(Problems: Unauthorized, Forbidden, FeedReset, InvalidRequest, RateLimited, InternalError,
     StoreUnavailable, TimedOut);
@@ -32,7 +32,7 @@ problems!(Problems: Unauthorized, Forbidden, FeedReset, InvalidRequest, RateLimi
     params(
         ("after" = Option<u64>, Query, minimum = 0, maximum = 9_223_372_036_854_775_807_isize, description = "The last number that was seen; 0 where not given"),
         ("limit" = Option<u64>, Query, minimum = 1, maximum = 1000, description = "How many at most; 100 where not given"),
-        ("wait" = Option<u64>, Query, minimum = 0, maximum = 30, description = "Seconds to wait for the first; 0 where not given"),
+        ("wait" = Option<u64>, Query, minimum = 0, maximum = 30, description = "Seconds to wait for the first; 0 where not given. The answer comes within 29 s, also of a longer wait"),
     ),
     responses((status = 200, description = "A stretch of the feed", body = Completions), Problems),
     security(("key" = ["read"])),
@@ -48,9 +48,7 @@ pub(super) async fn completions(
     query.finish().check()?;
     let seen = FeedSeq::new(after).unwrap_or(FeedSeq::MAX);
     let limit = usize::try_from(limit).unwrap_or(1);
-    let feed = served
-        .node
-        .completions(seen, limit, Duration::from_secs(wait));
+    let feed = served.node.completions(seen, limit, kept(wait));
     let feed = feed.await.map_err(|error| Problem::unread(&error))?;
     if feed.head < seen {
         let (head, epoch) = (feed.head, feed.epoch);
@@ -69,7 +67,7 @@ pub(super) async fn completions(
         .completions
         .iter()
         .filter(|completion| caller.covers(completion.lane.signer))
-        .map(|completion| Completion::of(completion, &served.chains));
+        .map(|completion| Completion::of(completion, &served.chains, &caller));
     let answer = Completions {
         completions: visible.collect(),
         next,

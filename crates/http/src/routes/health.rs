@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use fencepost_app::ports::{ChainHealth, EndpointHealth};
-use prometheus_client::encoding::text::encode;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::api::Served;
 use crate::json;
-use crate::problem::{self, Code, Problem, Told};
+use crate::problem::{self, Code, Problem, Told, problems};
 
 /// What `/metrics` answers.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -43,18 +43,34 @@ pub(crate) struct NotReady {
     node: Condition,
 }
 
-/// The node's view of itself
-#[derive(Serialize, ToSchema)]
+/// The node's view of itself. Where the node has API keys, only a key with the scope read is told it
+#[derive(Default, Serialize, ToSchema)]
 pub(crate) struct Condition {
     /// The node's id
-    node: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    node: Option<String>,
     /// How many signers it leads
-    leading: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    leading: Option<usize>,
+    /// How many signers of all nodes are paused, as last counted; null before that
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>)]
+    paused: Option<Counted>,
+    /// How many signers of all nodes are held since a failover of the database, as last counted; null before that
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>)]
+    held: Option<Counted>,
     /// It is stopping
-    draining: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    draining: Option<bool>,
     /// How the chains' endpoints are. A chain that is out of reach does not make the node unready: it goes
     /// on accepting
-    chains: Vec<ChainCondition>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    chains: Option<Vec<ChainCondition>>,
 }
 
 /// How a chain's endpoints are
@@ -109,7 +125,16 @@ pub(super) async fn livez() -> Response {
     json::answer(StatusCode::OK, &Alive { status: "alive" })
 }
 
+/// A number that is null until it was counted.
+#[derive(Debug, Serialize)]
+struct Counted(Option<u64>);
+
+problems!(MetricsProblems: Unauthorized, RateLimited, InternalError, TimedOut);
+
 /// Whether the node can work: the store answers, its schema is right, and the node is not stopping
+///
+/// It needs no key, and a wrong one counts as none. Where the node has API keys, the node's id, its signers and the endpoints of its chains are only in
+/// the answer to a key with the scope read.
 #[utoipa::path(
     get,
     path = "/readyz",
@@ -119,9 +144,11 @@ pub(super) async fn livez() -> Response {
         (status = 200, description = "It can work", body = Ready),
         (status = 503, description = "store_unavailable, stopping", body = NotReady, content_type = "application/problem+json"),
     ),
-    security(()),
+    security((), ("key" = ["read"])),
 )]
-pub(super) async fn readyz(State(served): State<Arc<Served>>) -> Response {
+pub(super) async fn readyz(State(served): State<Arc<Served>>, headers: HeaderMap) -> Response {
+    // A health check is never refused: a key that has expired must not take the node out of its load balancer.
+    let sees_all = sees_all(&served, &headers).unwrap_or(false);
     let node = &served.node;
     let draining = node.is_draining();
     let code = match (served.pulse.beats(node.store()).await, draining) {
@@ -129,15 +156,19 @@ pub(super) async fn readyz(State(served): State<Arc<Served>>) -> Response {
         (true, true) => Some(Code::Stopping),
         (true, false) => None,
     };
-    let condition = Condition {
-        node: node.holder().node.as_str().to_owned(),
-        leading: node.led(),
-        draining,
-        chains: node
-            .chain_health()
-            .into_iter()
-            .map(ChainCondition::from)
-            .collect(),
+    let condition = if sees_all {
+        let chains = node.chain_health().into_iter();
+        let halted = node.halted_lanes();
+        Condition {
+            node: Some(node.holder().node.as_str().to_owned()),
+            leading: Some(node.led()),
+            paused: Some(Counted(halted.map(|lanes| lanes.paused))),
+            held: Some(Counted(halted.map(|lanes| lanes.held))),
+            draining: Some(draining),
+            chains: Some(chains.map(ChainCondition::from).collect()),
+        }
+    } else {
+        Condition::default()
     };
     let Some(code) = code else {
         let ready = Ready {
@@ -155,17 +186,37 @@ pub(super) async fn readyz(State(served): State<Arc<Served>>) -> Response {
     problem::response(code, &not_ready, retry_after)
 }
 
+fn sees_all(served: &Served, headers: &HeaderMap) -> Result<bool, Problem> {
+    let (general, now) = (served.limits.rate_per_second, served.node.clock().now());
+    served.access.sees_all(headers, general, now)
+}
+
 /// What is counted and timed, as OpenMetrics
+///
+/// It needs no key. Where the node has API keys, samples that name a signer, its balance among them, are only in the answer
+/// to a key with the scope read.
 #[utoipa::path(
     get,
     path = "/metrics",
     tag = "health",
     operation_id = "metrics",
-    responses((status = 200, description = "All meters", body = String, content_type = "application/openmetrics-text")),
-    security(()),
+    responses(
+        (status = 200, description = "All meters", body = String, content_type = "application/openmetrics-text"),
+        MetricsProblems,
+    ),
+    security((), ("key" = ["read"])),
 )]
-pub(super) async fn metrics(State(served): State<Arc<Served>>) -> Result<Response, Problem> {
-    let mut text = String::new();
-    encode(&mut text, &served.registry).map_err(|_| Problem::new(Code::InternalError))?;
+pub(super) async fn metrics(
+    State(served): State<Arc<Served>>,
+    parts: Parts,
+) -> Result<Response, Problem> {
+    let sees_all = match sees_all(&served, &parts.headers) {
+        Ok(sees_all) => sees_all,
+        Err(problem) if problem.code() == Code::Unauthorized => {
+            return Err(served.keyless.refuse(&parts, problem).await);
+        }
+        Err(problem) => return Err(problem),
+    };
+    let text = served.rendered.text(sees_all).await?;
     Ok(([(CONTENT_TYPE, OPEN_METRICS)], text).into_response())
 }

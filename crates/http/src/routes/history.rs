@@ -46,7 +46,10 @@ pub(super) async fn history(
     let limit = usize::try_from(limit).unwrap_or(1);
     let events = served.node.store().history(record.tx, after, limit).await;
     let events = events.map_err(|error| Problem::unread(&error))?;
-    let events = events.into_iter().map(Event::from).collect();
+    let events = events.into_iter();
+    let events = events
+        .map(|event| Event::of(event, &record, &caller))
+        .collect();
     Ok(json::answer(StatusCode::OK, &History { events }))
 }
 

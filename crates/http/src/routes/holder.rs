@@ -20,7 +20,7 @@ use crate::api::Served;
 use crate::faults::Faults;
 use crate::given::{Given, Shape, Text};
 use crate::json::reservation::Reservation;
-use crate::problem::{Code, Problem};
+use crate::problem::{About, Code, Problem};
 use crate::{body, json};
 
 /// A holder's call, as its bytes.
@@ -76,13 +76,14 @@ impl<'a> Call<'a> {
             act: act.expect("what cannot be read is a fault"),
         };
         let (node, lane) = (Arc::clone(&served.node), record.lane);
-        let task = async move { node.settle_loan(lane, &call).await };
+        let version = Some(record.version);
+        let task = async move { node.settle_loan_since(lane, version, &call).await };
         let task = tokio::spawn(task.in_current_span());
         let unknown = || unknown().tx(record.tx);
         let settled = timeout(served.limits.request_timeout, task).await;
         let settled = settled.map_err(|_| unknown())?.map_err(|_| unknown())?;
         let settled = settled.map_err(|error| {
-            let problem = Problem::unwritten(&error);
+            let problem = Problem::unwritten_of(&error, About::tx(record.lane.signer, record.tx));
             if problem.code() == Code::OutcomeUnknown {
                 return unknown();
             }
@@ -152,6 +153,7 @@ fn refused(refusal: Refusal, before: &Record) -> Problem {
         | Refusal::HasNonce
         | Refusal::Unsigned
         | Refusal::NotMined
+        | Refusal::OtherBlock
         | Refusal::InBlock
         | Refusal::NotStuck
         | Refusal::Unchanged

@@ -19,7 +19,7 @@ use tracing::Instrument;
 use crate::api::Served;
 use crate::forward::heard::News;
 use crate::forward::seal::{self, Opened, Purpose};
-use crate::forward::wire::{Handed, Look, Share, Told};
+use crate::forward::wire::{Handed, Look, Nothing, Share, Told, WorksOn};
 use crate::problem::{Code, Problem};
 use crate::secret::Secret;
 use crate::{body, faults};
@@ -60,6 +60,20 @@ pub(super) async fn nudge(
     Ok(call.answer(b"{}".to_vec()))
 }
 
+/// Says which store this node works on, and on which server of it.
+pub(super) async fn store(
+    State(served): State<Arc<Served>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let call = Call::hear(&served, Purpose::Store, &headers)?;
+    let _: Nothing = call.read(&headers, body, LOOK_BYTES_MAX).await?;
+    let in_use = served.node.store_memory().in_use();
+    let works_on = in_use.as_ref().map(WorksOn::of);
+    let answer = serde_json::to_vec(&works_on).expect("texts and numbers are JSON");
+    Ok(call.answer(answer))
+}
+
 /// A call from a node of this cluster to this one, heard for the first time. Nobody else has a body read.
 struct Call<'a> {
     served: &'a Served,
@@ -70,11 +84,14 @@ struct Call<'a> {
 impl<'a> Call<'a> {
     fn hear(served: &'a Served, purpose: Purpose, headers: &HeaderMap) -> Result<Self, Problem> {
         // Without a secret there is no cluster, and no such route.
-        let secret = served.cluster.as_ref();
-        let secret = secret.ok_or_else(|| Problem::new(Code::NotFound))?;
+        let cluster = served.cluster.as_ref();
+        let cluster = cluster.ok_or_else(|| Problem::new(Code::NotFound))?;
         let now = served.node.clock().now();
-        let opened = Opened::read(secret, purpose, &served.url, headers, now);
-        let opened = opened.ok_or_else(|| Problem::new(Code::Unauthorized))?;
+        // The answer is sealed with the secret of the call: the caller may know no other.
+        let opened = cluster.all().find_map(|secret| {
+            Opened::read(secret, purpose, &served.url, headers, now).map(|opened| (secret, opened))
+        });
+        let (secret, opened) = opened.ok_or_else(|| Problem::new(Code::Unauthorized))?;
         match served.heard.hear(&opened, now) {
             News::Yes => Ok(Self {
                 served,

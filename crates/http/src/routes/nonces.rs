@@ -27,6 +27,8 @@ problems!(Problems: Malformed, Unauthorized, Forbidden, NotFound, RequestTimeout
     InternalError, StoreUnavailable, TimedOut, OutcomeUnknown);
 
 /// A reservation, without its lock token
+///
+/// Where `api.hide_nonces` is set, keys without `operate` are told no nonce here: the holder got it with the lock token.
 #[utoipa::path(
     get,
     path = "/api/v1/nonces/{id}",
@@ -43,7 +45,7 @@ pub(super) async fn one(
     query: Query,
 ) -> Result<Response, Problem> {
     let record = named(&served, &caller, &reservation, query.finish()).await?;
-    let told = told(&served, &record)?.without_lock();
+    let told = told(&served, &record)?.without_lock(&caller);
     Ok(json::answer(StatusCode::OK, &told))
 }
 
@@ -76,7 +78,10 @@ pub(super) async fn submitted(
     faults.extras("", body.extras);
     let hash = faults.required("txHash", body.tx_hash).map(|text| text.0);
     let hash = faults.read("txHash", hash.as_deref(), amount::word);
-    let act = hash.map(SettleAct::Submitted);
+    let act = hash.map(|hash| SettleAct::Submitted {
+        hash,
+        due_in: served.node.used_after(),
+    });
     call.settle(body.lock_token, act, faults).await
 }
 

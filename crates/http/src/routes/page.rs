@@ -24,14 +24,23 @@ use crate::problem::{Problem, problems};
 use crate::query::Query;
 
 problems!(Problems: Unauthorized, Forbidden, UnknownChain, InvalidRequest, RateLimited, InternalError,
-    StoreUnavailable, TimedOut);
+    Overloaded, StoreUnavailable, TimedOut);
+
+/// A page ends when it weighs this much, however many were asked for. More takes memory for each client that reads; less makes
+/// readers of large payloads ask more often.
+const PAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// So many are read before it is known how heavy they are: with payloads of the largest size that is one page.
+const FIRST_LOOK: usize = 32;
+/// No look reads more: those that come may be heavier than those that were read. More takes memory, less makes more statements.
+const LOOK_MAX: usize = 128;
 
 /// Marks our cursors, and which kind they are.
 const CURSOR_MARK: &str = "t1";
 
 /// Transactions, newest first
 ///
-/// A key that covers some signers only must name one.
+/// A key that covers some signers only must name one. A page of large payloads holds fewer than `limit`: it ends at some 8 MiB,
+/// and `nextCursor` gives the rest.
 #[utoipa::path(
     get,
     path = "/api/v1/tx",
@@ -81,19 +90,75 @@ pub(super) async fn list(
         before,
         limit: usize::try_from(limit).unwrap_or(1),
     };
-    let found = served.node.store().page(&wanted).await;
-    let found = found.map_err(|error| Problem::unread(&error))?;
-    let is_full = found.len() == wanted.limit;
-    let next_cursor = found.last().filter(|_| is_full).map(cursor_at);
+    let _turn = served.pages.acquire().await;
+    let Gathered {
+        found,
+        bytes,
+        is_cut,
+    } = gather(&served, wanted).await?;
+    let next_cursor = found.last().filter(|_| is_cut).map(cursor_at);
     let shown = found
         .iter()
         .filter(|record| chain.is_none_or(|chain| record.lane.chain == chain.id))
-        .map(|record| Transaction::of(record, &served.chains));
+        .map(|record| Transaction::of(record, &served.chains, &caller));
     let page = TransactionPage {
         transactions: shown.collect(),
         next_cursor,
     };
-    Ok(json::answer(StatusCode::OK, &page))
+    // A text that grows while it is written takes up to twice its size.
+    Ok(json::answer_in(bytes + json::ROOM, StatusCode::OK, &page))
+}
+
+/// What a page is made of.
+struct Gathered {
+    found: Vec<Record>,
+    /// What they take in an answer, about.
+    bytes: usize,
+    /// There may be more.
+    is_cut: bool,
+}
+
+/// As many as are wanted, or as many as a page may weigh. How heavy they are is known only when
+/// they are read, so a few are read first, and then as many as are expected to fit.
+async fn gather(served: &Served, mut wanted: PageQuery) -> Result<Gathered, Problem> {
+    let limit = wanted.limit;
+    let (mut found, mut bytes, mut fit) = (Vec::new(), 0_usize, FIRST_LOOK);
+    loop {
+        wanted.limit = fit.min(LOOK_MAX).min(limit - found.len());
+        let more = served.node.store().page(&wanted).await;
+        let more = more.map_err(|error| Problem::unread(&error))?;
+        let is_end = more.len() < wanted.limit;
+        for record in more {
+            bytes = bytes.saturating_add(weight(&record));
+            wanted.before = Some(record.tx);
+            found.push(record);
+            // What was read beyond is left for the next page.
+            if bytes >= PAGE_BYTES_MAX {
+                break;
+            }
+        }
+        let is_heavy = bytes >= PAGE_BYTES_MAX;
+        if is_heavy || is_end || found.len() == limit {
+            return Ok(Gathered {
+                found,
+                bytes,
+                is_cut: is_heavy || !is_end,
+            });
+        }
+        let each = (bytes / found.len()).max(1);
+        fit = ((PAGE_BYTES_MAX - bytes) / each).max(1);
+    }
+}
+
+/// What a transaction takes in an answer, about.
+fn weight(record: &Record) -> usize {
+    let data = record
+        .payload
+        .as_ref()
+        .map_or(0, |payload| payload.data().len());
+    let receipt = record.receipt.as_ref().map_or(0, String::len);
+    // Hex has two digits for each byte.
+    json::ROOM + 2 * data + receipt
 }
 
 fn state_of(word: &str) -> Result<Name, String> {

@@ -130,7 +130,7 @@ fn read(
     let signer = signer.expect("what cannot be read is a fault");
     caller.check(signer)?;
     let chain = chain.known()?.id;
-    Ok((Lane { chain, signer }, words.by(caller)))
+    Ok((Lane { chain, signer }, words.by(caller, served)))
 }
 
 async fn write(
@@ -144,8 +144,9 @@ async fn write(
     match answer.map_err(|error| Problem::unwritten(&error))? {
         Paused::Now(paused) => {
             let (signer, node_id) = (lane.lane.signer, node.holder().node.as_str());
-            let now = paused.map(PauseReason::word);
-            tracing::info!(%signer, node_id, by = audit.by, reason = audit.reason, paused = now, "an operator changed the pause of a lane");
+            let word = |paused: Option<PauseReason>| paused.map_or("RUNNING", PauseReason::word);
+            let (from, to) = (word(lane.paused), word(paused));
+            tracing::info!(%signer, tx_id = "-", node_id, token = %lane.token, nonce = %lane.next_nonce, write = "pause", from, to, by = audit.by, reason = audit.reason, "an operator changed the pause of a lane");
             Ok(paused)
         }
         Paused::UnknownLane => Err(Problem::new(Code::UnknownSigner)),

@@ -30,7 +30,7 @@ use crate::{body, json as spelled, verdict};
 problems!(Problems: Malformed, Unauthorized, Forbidden, UnknownSigner, UnknownChain, RequestTimeout,
     IdempotencyConflict, NotLeader, NonceNotOpen, NoncesExhausted, TooLarge, UnsupportedMediaType,
     InvalidRequest, SignerPaused, RateLimited, InternalError, Overloaded, StoreUnavailable,
-    OutcomeUnknown);
+    ChainUnavailable, OutcomeUnknown);
 
 /// Fill a gap
 ///
@@ -71,7 +71,7 @@ pub(super) async fn placeholder(
     let settled = intake::accept(&served, vec![taken]).await.pop();
     let (tx, verdict) = settled.ok_or_else(|| Problem::new(Code::InternalError))?;
     let (status, record) = verdict::told(same_nonce(verdict, nonce), &tx)?;
-    let told = Transaction::of(&record, &served.chains);
+    let told = Transaction::of(&record, &served.chains, &caller);
     Ok(spelled::answer(status, &told))
 }
 
@@ -97,16 +97,18 @@ fn read(
     faults.check()?;
     let nonce = nonce.and_then(|nonce| Nonce::new(nonce).ok());
     let nonce = nonce.expect("what cannot be read is a fault");
-    let meta = meta(&words.by(caller))?;
+    let meta = meta(&words.by(caller, served))?;
     let signer = signer.expect("what cannot be read is a fault");
     let seat = intake::seat(served, caller, signer, chain)?;
     intake::signing(seat)?;
     let tx = NewTx {
         tx: TxId(Uuid::now_v7()),
+        seal: None,
         request_id,
         body: ports::Body::Placeholder(nonce),
         not_after: None,
         meta: Some(meta),
+        created_by: caller.key_name(),
     };
     Ok((Taken { seat, tx }, nonce))
 }
@@ -133,6 +135,8 @@ fn same_nonce(verdict: Verdict, nonce: Nonce) -> Verdict {
         | Verdict::NotLeader(_)
         | Verdict::Paused(_)
         | Verdict::Overloaded
+        | Verdict::InFlightLimit
+        | Verdict::ChainUnavailable
         | Verdict::Exhausted
         | Verdict::NotOpen
         | Verdict::Unavailable

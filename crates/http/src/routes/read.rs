@@ -16,8 +16,10 @@ use crate::faults::Faults;
 use crate::json;
 use crate::json::scalar::{AddressText, WordText};
 use crate::json::transaction::Transaction;
+use crate::json::words::WaitPoint;
 use crate::problem::{Code, Problem, problems};
 use crate::query::{Query, Segment};
+use crate::waiting::Wanted;
 
 problems!(Problems: Unauthorized, Forbidden, NotFound, UnknownChain, InvalidRequest, RateLimited,
     InternalError, StoreUnavailable, TimedOut);
@@ -28,7 +30,11 @@ problems!(Problems: Unauthorized, Forbidden, NotFound, UnknownChain, InvalidRequ
     path = "/api/v1/tx/{txId}",
     tag = "transactions",
     operation_id = "getTransaction",
-    params(("txId" = Uuid, Path, description = "The transaction's id")),
+    params(
+        ("txId" = Uuid, Path, description = "The transaction's id"),
+        ("wait" = Option<WaitPoint>, Query, description = "Answer when it has reached this point, or has ended or is STUCK, or when the time is over"),
+        ("waitSeconds" = Option<u64>, Query, minimum = 0, maximum = 30, description = "How long to wait at most; 10 where not given; only with wait. No wait is longer than 28.5 s"),
+    ),
     responses((status = 200, description = "The transaction", body = Transaction), Problems),
     security(("key" = ["read"])),
 )]
@@ -36,10 +42,15 @@ pub(super) async fn by_id(
     State(served): State<Arc<Served>>,
     Reader(caller): Reader,
     Segment(tx): Segment,
-    query: Query,
+    mut query: Query,
 ) -> Result<Response, Problem> {
-    let record = named(&served, &caller, &tx, query.finish()).await?;
-    answer(&served, record)
+    let wanted = Wanted::read(&mut query);
+    let mut record = named(&served, &caller, &tx, query.finish()).await?;
+    if let Some(wanted) = wanted {
+        let begun = wanted.begin(&served.node, []);
+        record = *begun.reach_one(Box::new(record)).await;
+    }
+    answer(&served, &caller, record)
 }
 
 /// A transaction by the client's own name for it
@@ -68,6 +79,7 @@ pub(super) async fn by_request(
     let lane = lane(&served, &caller, query)?;
     answer(
         &served,
+        &caller,
         find(&served, &caller, name.map(|name| Key::Request(lane, name))).await?,
     )
 }
@@ -91,11 +103,13 @@ pub(super) async fn by_nonce(
     Reader(caller): Reader,
     mut query: Query,
 ) -> Result<Response, Problem> {
+    caller.check_nonces()?;
     let nonce = query.required_number("nonce", 0..=Nonce::MAX.get());
     let lane = lane(&served, &caller, query)?;
     let nonce = nonce.and_then(|nonce| Nonce::new(nonce).ok());
     answer(
         &served,
+        &caller,
         find(&served, &caller, nonce.map(|nonce| Key::Nonce(lane, nonce))).await?,
     )
 }
@@ -130,7 +144,7 @@ pub(super) async fn by_hash(
     for chain in chains {
         let key = hash.map(|hash| Key::Hash(chain.id, hash));
         match find(&served, &caller, key).await {
-            Ok(record) => return answer(&served, record),
+            Ok(record) => return answer(&served, &caller, record),
             Err(problem) if problem.code() == Code::NotFound => {}
             Err(problem) => return Err(problem),
         }
@@ -190,7 +204,7 @@ pub(super) fn id(text: &str) -> Result<TxId, &'static str> {
     Uuid::try_parse(text).map(TxId).map_err(|_| wrong)
 }
 
-fn answer(served: &Served, record: Record) -> Result<Response, Problem> {
-    let transaction = Transaction::of(&record, &served.chains);
+fn answer(served: &Served, caller: &Caller, record: Record) -> Result<Response, Problem> {
+    let transaction = Transaction::of(&record, &served.chains, caller);
     Ok(json::answer(StatusCode::OK, &transaction))
 }

@@ -92,7 +92,11 @@ fn read(
     faults.check()?;
     let signer = signer.expect("what cannot be read is a fault");
     let seat = intake::seat(served, caller, signer, chain)?;
-    Ok((seat, is_dry.is_some_and(|Flag(is)| is), words.by(caller)))
+    Ok((
+        seat,
+        is_dry.is_some_and(|Flag(is)| is),
+        words.by(caller, served),
+    ))
 }
 
 async fn work(
@@ -107,7 +111,8 @@ async fn work(
         Ok(told) => {
             let (from, to) = (told.before.next_nonce.get(), told.next_nonce.get());
             if !is_dry {
-                tracing::info!(%signer, node_id, by = audit.by, reason = audit.reason, from, to, "an operator reconciled a lane with its chain");
+                let token = told.before.token;
+                tracing::info!(%signer, tx_id = "-", node_id, %token, nonce = to, write = "reconcile", from, to, by = audit.by, reason = audit.reason, "an operator reconciled a lane with its chain");
             }
             Ok(told)
         }

@@ -30,7 +30,7 @@ use crate::query::{Query, Segment};
 use crate::{body, json, replacement};
 
 problems!(Problems: Malformed, Unauthorized, Forbidden, NotFound, RequestTimeout, AlreadyFinal,
-    RemedyRunning, TooLarge, UnsupportedMediaType, InvalidRequest, RateLimited, InternalError,
+    RemedyRunning, NoPolicy, TooLarge, UnsupportedMediaType, InvalidRequest, RateLimited, InternalError,
     StoreUnavailable, TimedOut, OutcomeUnknown);
 
 /// Have something done to a transaction that does not move
@@ -60,7 +60,7 @@ pub(super) async fn remedy(
     let limits = &served.limits;
     let bytes = body::read(body, &headers, limits.body_bytes, limits.body_timeout).await?;
     intake::unnamed(&headers, ACT_UNNAMED)?;
-    let (wish, faults) = read(&caller, body::text(&bytes)?)?;
+    let (wish, faults) = read(&served, &caller, body::text(&bytes)?)?;
     let looking = async {
         let record = named(&served, &caller, &tx, faults).await?;
         // Without faults there is a wish.
@@ -69,7 +69,7 @@ pub(super) async fn remedy(
         Ok::<_, Problem>((record, wish))
     };
     let (record, wish) = deadline::bounded(&served, looking).await??;
-    let told = Transaction::of(&record, &served.chains);
+    let told = Transaction::of(&record, &served.chains, &caller);
     let tx = record.tx;
     let task = tokio::spawn(ask(Arc::clone(&served), record, wish).in_current_span());
     let unknown = || Problem::new(Code::OutcomeUnknown).tx(tx);
@@ -79,7 +79,7 @@ pub(super) async fn remedy(
 }
 
 /// The wish, and what is wrong with it so far. Without faults there is one.
-fn read(caller: &Caller, text: &str) -> Result<(Option<Wish>, Faults), Problem> {
+fn read(served: &Served, caller: &Caller, text: &str) -> Result<(Option<Wish>, Faults), Problem> {
     let given: Given<RemedyBody<'_>> =
         serde_json::from_str(text).map_err(|error| body::malformed(&error))?;
     let mut faults = Faults::default();
@@ -97,15 +97,15 @@ fn read(caller: &Caller, text: &str) -> Result<(Option<Wish>, Faults), Problem> 
     let wish = action.filter(|_| faults.is_empty()).map(|action| Wish {
         action,
         fees,
-        audit: words.by(caller),
+        audit: words.by(caller, served),
     });
     Ok((wish, faults))
 }
 
 fn action_of(word: &str) -> Result<Action, String> {
-    let action = ASKED.into_iter().find(|action| action.word() == word);
-    action.ok_or_else(|| {
-        let words = ASKED.map(Action::word);
+    let found = ASKED.into_iter().find(|(asked, _)| *asked == word);
+    found.map(|(_, action)| action).ok_or_else(|| {
+        let words = ASKED.map(|(word, _)| word);
         format!("is not one of {}", words.join(", "))
     })
 }
@@ -123,6 +123,9 @@ async fn check(served: &Served, record: &Record, wish: &Wish) -> Result<(), Prob
     if seat.is_some_and(|seat| !seat.signs) {
         let why = "cannot be done here: the signer is watch-only, and nothing can be signed for it";
         return Err(wrong("action", why));
+    }
+    if wish.action == Action::Decide && !served.node.has_policy() {
+        return Err(Problem::new(Code::NoPolicy).tx(record.tx));
     }
     if wish.action == Action::Fill && !operate::waits_for_gap(record) {
         let why = "has nothing to fill: the transaction is not STUCK/GAP";
@@ -167,7 +170,12 @@ async fn ask(served: Arc<Served>, record: Record, wish: Wish) -> Result<(), Prob
         AskedRemedy::Asked(id) => {
             let (signer, node_id) = (record.lane.signer, node.holder().node.as_str());
             let (action, audit) = (wish.action.word(), wish.audit);
-            tracing::info!(%signer, tx_id = %tx, node_id, remedy = id.0, action, by = audit.by, reason = audit.reason, "an operator asked for a remedy");
+            let (token, from) = (record.token, record.state.name().word());
+            let nonce = record
+                .state
+                .nonce()
+                .map_or_else(|| "-".to_owned(), |nonce| nonce.to_string());
+            tracing::info!(%signer, tx_id = %tx, node_id, %token, nonce, write = "remedy", from, to = from, remedy = id.0, action, by = audit.by, reason = audit.reason, "an operator asked for a remedy");
             return Ok(());
         }
         AskedRemedy::Running(id) => {

@@ -19,8 +19,8 @@ use crate::query::Query;
 use crate::{body, intake, json};
 
 problems!(Problems: Malformed, Unauthorized, Forbidden, UnknownSigner, UnknownChain, RequestTimeout,
-    IdempotencyConflict, NotLeader, NoncesExhausted, TooLarge, UnsupportedMediaType, InvalidRequest,
-    SignerPaused, RateLimited, InternalError, Overloaded, StoreUnavailable, OutcomeUnknown);
+    IdempotencyConflict, NotLeader, InFlightLimit, NoncesExhausted, TooLarge, UnsupportedMediaType, InvalidRequest,
+    SignerPaused, RateLimited, InternalError, Overloaded, StoreUnavailable, ChainUnavailable, OutcomeUnknown);
 
 /// Reserve nonces
 ///
@@ -28,6 +28,7 @@ problems!(Problems: Malformed, Unauthorized, Forbidden, UnknownSigner, UnknownCh
 /// transactions of the signer wait for it: say `submitted` or `recycle` as soon as you can. A request that
 /// is repeated with the same request id gives the same reservation and the same lock token. Where nobody
 /// leads the signer, a leader is waited for no longer than `routing.deadline`, then the answer is 409 `not_leader`.
+/// Where the signer's `max_in_flight` is reached, it is 409 `in_flight_limit` at once.
 #[utoipa::path(
     post,
     path = "/api/v1/nonces/reserve",
@@ -58,7 +59,7 @@ pub(super) async fn reserve(
     let wish = Wish::read(&served, &caller, body::text(&bytes)?, key)?;
     let more = wish.count.unwrap_or(1).saturating_sub(1);
     let more = usize::try_from(more).unwrap_or(usize::MAX);
-    served.rates.take_more(caller.rate, more)?;
+    caller.rate.take_more(more)?;
     let deadline = Instant::now() + limits.request_timeout;
     let lending = lend(Arc::clone(&served), wish.clone(), deadline);
     let lending = tokio::spawn(lending.in_current_span());
@@ -92,7 +93,8 @@ enum Lent {
 fn told(served: &Served, record: &Record) -> Result<Reservation, Problem> {
     let told = Reservation::of(record, &served.chains);
     told.ok_or_else(|| {
-        tracing::error!(tx_id = %record.tx, "a reservation has no nonce");
+        let (signer, token) = (record.lane.signer, record.token);
+        tracing::error!(%signer, tx_id = %record.tx, %token, "a reservation has no nonce");
         Problem::new(Code::InternalError)
     })
 }

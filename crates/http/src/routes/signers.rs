@@ -65,7 +65,8 @@ pub(super) async fn list(
     // One after another: whoever lists signers takes one reader of the store, not all of them.
     let mut signers = Vec::new();
     for view in visible {
-        signers.push(describe(&served, view, None).await?);
+        let signer = describe(&served, view, None).await?;
+        signers.push(signer.shown_to(&caller));
     }
     let answer = Signers {
         signers,
@@ -104,8 +105,10 @@ pub(super) async fn one(
     let lane = Lane { chain, signer };
     let view = view(&served, lane).await?;
     let counts = served.node.counts(lane).await;
-    let signer = describe(&served, view, counts.latest).await?;
-    let signer = signer.counted(counts);
+    let unbegun = served.node.unbegun(&view, counts);
+    let latest = counts.latest.map(|count| count.highest);
+    let signer = describe(&served, view, latest).await?;
+    let signer = signer.counted(counts).waiting(unbegun).shown_to(&caller);
     Ok(json::answer(StatusCode::OK, &signer))
 }
 

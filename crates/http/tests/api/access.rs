@@ -103,7 +103,7 @@ fn described() -> Vec<(String, String, Option<String>)> {
 async fn every_route_needs_the_key_and_the_scope_that_it_says() {
     let server = guarded().await;
     let routes = described();
-    assert_eq!(routes.len(), 29);
+    assert_eq!(routes.len(), 33);
     let mut open = Vec::new();
     for (method, path, scope) in &routes {
         let bare = server

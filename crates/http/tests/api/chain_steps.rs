@@ -98,8 +98,12 @@ impl Server {
 
     /// It is refused for good before anything was signed.
     pub(crate) async fn reject(&self, tx: TxId) {
-        self.step(tx, Input::Reject, |step| step.error("it would revert"))
-            .await;
+        self.reject_for(tx, "it would revert").await;
+    }
+
+    /// The same, with these words.
+    pub(crate) async fn reject_for(&self, tx: TxId, why: &str) {
+        self.step(tx, Input::Reject, |step| step.error(why)).await;
     }
 
     /// A stranger's transaction has used the nonce of a reservation, finally.

@@ -57,14 +57,14 @@ impl Chain for Counting {
 
     async fn count(&self, _: Lane, mode: CountMode) -> Result<ChainCount, ChainUnavailable> {
         let says = *self.0.lock().unwrap();
-        let count = |n, unanimous| ChainCount {
-            highest: Nonce::new(n).unwrap(),
-            unanimous,
+        let count = |lowest, highest| ChainCount {
+            lowest: Nonce::new(lowest).unwrap(),
+            highest: Nonce::new(highest).unwrap(),
         };
         match (says, mode) {
-            (Says::Counts(latest, _), CountMode::Latest) => Ok(count(latest, true)),
-            (Says::Counts(_, pending), CountMode::Pending) => Ok(count(pending, true)),
-            (Says::Quarrels, _) => Ok(count(7, false)),
+            (Says::Counts(latest, _), CountMode::Latest) => Ok(count(latest, latest)),
+            (Says::Counts(_, pending), CountMode::Pending) => Ok(count(pending, pending)),
+            (Says::Quarrels, _) => Ok(count(5, 7)),
             (Says::Nothing, _) => away(),
             (Says::Silence, _) => std::future::pending().await,
         }

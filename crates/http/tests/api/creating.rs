@@ -59,6 +59,7 @@ async fn a_transaction_is_stored_with_its_nonce_and_told_whole() {
         "updatedAt": told["createdAt"],
         "notAfter": body["notAfter"],
         "meta": body["meta"],
+        "createdBy": null,
     });
     assert_eq!(told, expected);
     let id = told["txId"].as_str().unwrap();
@@ -245,6 +246,7 @@ async fn a_paused_signer_takes_nothing() {
         by: "test".to_owned(),
         reason: "test".to_owned(),
         details: None,
+        node: None,
     };
     let pause = PauseChange::Pause(PauseReason::CursorJump);
     server.store.pause(lane.id, pause, &audit).await.unwrap();
@@ -274,6 +276,7 @@ async fn a_signer_without_nonces_takes_nothing() {
         by: "test".to_owned(),
         reason: "test".to_owned(),
         details: None,
+        node: None,
     };
     server
         .store

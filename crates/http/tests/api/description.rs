@@ -108,6 +108,8 @@ async fn every_described_field_is_read_and_no_other() {
         ("PauseRequest", format!("{signer}/pause"), None),
         ("ReconcileRequest", format!("{signer}/reconcile"), None),
         ("PlaceholderRequest", format!("{signer}/placeholder"), None),
+        ("CursorRequest", format!("{signer}/cursor"), None),
+        ("ImportRequest", format!("{signer}/import"), None),
         ("ReserveRequest", "/api/v1/nonces/reserve".to_owned(), None),
         (
             "SubmittedRequest",

@@ -10,7 +10,7 @@ use fencepost_app::lifecycle::accept::Verdict;
 use fencepost_app::ports::{Body as TxBody, NewTx, Peers, Store, Unforwarded};
 use fencepost_domain::ids::TxId;
 use fencepost_domain::request::{Ceilings, Draft, Payload};
-use fencepost_http::{Forwarder, Secret, serve};
+use fencepost_http::{ClusterSecret, Forwarder, Secret, serve};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -19,8 +19,8 @@ use uuid::Uuid;
 
 use super::world::{ALICE, BOB, Server, TO, World, lane_on, named, payment};
 
-pub(crate) fn secret() -> Secret {
-    Secret::new("the secret of this cluster".to_owned())
+pub(crate) fn secret() -> ClusterSecret {
+    ClusterSecret::new(Secret::new("the secret of this cluster".to_owned()), None)
 }
 
 /// A world with a secret whose nodes reach each other.
@@ -52,10 +52,12 @@ fn new_tx() -> NewTx {
     };
     NewTx {
         tx: TxId(Uuid::now_v7()),
+        seal: None,
         request_id: None,
         body: TxBody::Managed(Payload::parse(&draft, ceilings).unwrap()),
         not_after: None,
         meta: None,
+        created_by: None,
     }
 }
 
@@ -139,7 +141,7 @@ async fn a_leader_that_is_gone_or_of_another_cluster_leaves_requests_in_the_queu
     let gone = world.server_at("gone", &unreachable().await).await;
     gone.create(&bob).await;
     let store = Arc::clone(&world.store) as Arc<dyn Store>;
-    let other = Secret::new("another secret entirely".to_owned());
+    let other = ClusterSecret::new(Secret::new("another secret entirely".to_owned()), None);
     for (stranger, same) in [(None, false), (Some(other), false), (Some(secret()), true)] {
         world.peers = Arc::new(Forwarder::new(stranger, Arc::clone(&store)));
         let follower = world.server_at("n2", "http://127.0.0.1:1").await;
@@ -179,7 +181,10 @@ async fn what_was_not_sent_and_what_was_not_answered_are_told_apart() {
     let answer = forward(&url).await;
     assert!(matches!(answer, Ok(Verdict::New(_))), "{answer:?}");
     // A refusal that the cluster's secret has not sealed proves nothing.
-    let stranger = Some(Secret::new("another secret entirely".to_owned()));
+    let stranger = Some(ClusterSecret::new(
+        Secret::new("another secret entirely".to_owned()),
+        None,
+    ));
     let stranger = Forwarder::new(stranger, Arc::clone(&world.store) as Arc<dyn Store>);
     let answer = stranger.forward(&url, lane, &new_tx(), within).await;
     assert!(

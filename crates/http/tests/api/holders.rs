@@ -30,6 +30,20 @@ fn with(told: &Value, field: &str, value: Value) -> Value {
     told
 }
 
+/// A client whose answer was lost says it again: the nonce was given back once.
+#[tokio::test(start_paused = true)]
+async fn a_nonce_that_is_given_back_twice_is_counted_once() {
+    let server = World::new().server().await;
+    let lent = reserved(&server, &json!({})).await;
+    for _ in 0..3 {
+        let reply = say(&server, &lent, "recycle", json!({})).await;
+        assert_eq!(reply.json()["state"], "RECYCLABLE", "{}", reply.text());
+    }
+    let metrics = server.get("/metrics").await.text();
+    let counted = "fencepost_tx_end_total{state=\"RECYCLABLE\",sub_state=\"\"} 1\n";
+    assert!(metrics.contains(counted), "{metrics}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_holder_names_what_it_sent_once_and_for_all() {
     let server = World::new().server().await;

@@ -11,7 +11,7 @@ use fencepost_app::ports::{
 };
 use fencepost_domain::ids::{LockToken, Nonce, RequestId, TxId};
 use fencepost_domain::request::Meta;
-use fencepost_http::{Forwarder, Secret};
+use fencepost_http::{ClusterSecret, Forwarder, Secret};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::time::timeout;
@@ -30,10 +30,12 @@ fn forwarder(world: &World) -> Forwarder {
 fn new_tx(name: &str, body: Body) -> NewTx {
     NewTx {
         tx: TxId(Uuid::now_v7()),
+        seal: None,
         request_id: Some(RequestId::new(name).unwrap()),
         body,
         not_after: None,
         meta: Some(Meta::new(r#"{"count":2}"#).unwrap()),
+        created_by: None,
     }
 }
 
@@ -171,7 +173,7 @@ async fn a_node_without_that_lane_is_nudged_in_vain_and_says_nothing() {
         .nudge(&url, lane_on(7, ALICE), WITHIN)
         .await
         .unwrap();
-    let stranger = Secret::new("another secret entirely".to_owned());
+    let stranger = ClusterSecret::new(Secret::new("another secret entirely".to_owned()), None);
     let store = Arc::clone(&world.store) as Arc<dyn Store>;
     let stranger = Forwarder::new(Some(stranger), Arc::clone(&store));
     let answer = stranger.nudge(&url, lane_on(1, ALICE), WITHIN).await;

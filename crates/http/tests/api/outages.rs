@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fencepost_app::ports::Store;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::sabotage::{Fault, Sabotage};
 use super::world::{ALICE, BOB, lane_on, named, payment};
@@ -155,10 +155,17 @@ async fn a_full_worker_says_so_at_once() {
 async fn readiness_follows_the_store_and_the_stop() {
     let (world, sabotage) = Sabotage::world();
     let server = world.server().await;
-    let expected =
-        json!({ "status": "ready", "node": "n1", "leading": 0, "draining": false, "chains": [] });
+    let expected = |paused: Value| {
+        json!({
+            "status": "ready", "node": "n1", "leading": 0, "paused": paused, "held": paused,
+            "draining": false, "chains": [],
+        })
+    };
     let reply = server.get("/readyz").await;
-    assert_eq!((reply.status, reply.json()), (200, expected));
+    // Before lanes were counted for the first time, or after.
+    let counted = reply.json()["paused"].clone();
+    assert!([Value::Null, json!(0)].contains(&counted), "{counted}");
+    assert_eq!((reply.status, reply.json()), (200, expected(counted)));
     server.create(&payment(1)).await;
     assert_eq!(server.get("/readyz").await.json()["leading"], 1);
     let a_moment = Duration::from_millis(600);

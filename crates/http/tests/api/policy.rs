@@ -2,14 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use fencepost_app::ports::{Action, Advice, Plight, Policy};
+use fencepost_app::ports::{Action, Advice, Instead, Plight, Policy};
+use fencepost_domain::Bytes;
 use fencepost_domain::attempt::SignedFees;
+use fencepost_domain::decision::{After, Severity};
 use fencepost_domain::flat::Name;
 use fencepost_domain::ids::{ChainId, Nonce, RequestId, TxId};
-use fencepost_domain::request::{Ceilings, Meta};
+use fencepost_domain::request::{Ceilings, Draft, Meta, Payload};
 use fencepost_domain::state::{Kind, Why};
-use fencepost_http::{ChainInfo, HttpPolicy, Secret};
+use fencepost_http::{ChainInfo, HttpPolicy, PolicyMeters, PolicySecret, Secret};
 use hmac::{Hmac, KeyInit, Mac};
+use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -26,7 +29,7 @@ const LONG: Duration = Duration::from_secs(30);
 /// What is waited for those who never answer.
 const SHORT: Duration = Duration::from_millis(500);
 
-fn plight() -> Plight {
+pub(crate) fn plight() -> Plight {
     Plight {
         chain: "main".to_owned(),
         lane: lane_on(1, ALICE),
@@ -40,8 +43,11 @@ fn plight() -> Plight {
             max_fee: 100,
             max_priority_fee: Some(10),
         }),
+        newest: Some(fencepost_domain::attempt::Kind::Original),
+        payload: None,
         state: Name::Stuck,
-        why: Why::NoReceipt,
+        sub_state: Some(Why::NoReceipt.word()),
+        why: Some(Why::NoReceipt),
         submit_attempts: 3,
         last_error: Some("no".to_owned()),
         age: Duration::from_secs(601),
@@ -55,33 +61,41 @@ fn policy(url: &str, secret: Option<Secret>) -> HttpPolicy {
     waiting(url, LONG, secret)
 }
 
-fn waiting(url: &str, within: Duration, secret: Option<Secret>) -> HttpPolicy {
-    let main = ChainInfo {
+pub(crate) fn main_chain() -> ChainInfo {
+    ChainInfo {
         name: "main".to_owned(),
         id: ChainId::new(1).unwrap(),
         ceilings: Ceilings {
             max_fee: 1_000,
             max_priority_fee: 100,
         },
-    };
-    HttpPolicy::new(url, within, secret, &[main])
+    }
+}
+
+fn waiting(url: &str, within: Duration, secret: Option<Secret>) -> HttpPolicy {
+    let secret = secret.map(|secret| PolicySecret {
+        secret,
+        signed_answers: false,
+    });
+    let meters = PolicyMeters::register(&mut Registry::default());
+    HttpPolicy::new(url, within, secret, &[main_chain()], meters)
 }
 
 /// What a question looked like on its way.
-struct Asked {
+pub(crate) struct Asked {
     head: String,
-    body: String,
+    pub(crate) body: String,
 }
 
 impl Asked {
-    fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let lines = self.head.lines().filter_map(|line| line.split_once(": "));
         let mut found = lines.filter(|(key, _)| key.eq_ignore_ascii_case(name));
         found.next().map(|(_, value)| value)
     }
 }
 
-async fn question(stream: &mut TcpStream) -> Asked {
+pub(crate) async fn question(stream: &mut TcpStream) -> Asked {
     let mut bytes = Vec::new();
     loop {
         stream.read_buf(&mut bytes).await.unwrap();
@@ -117,7 +131,7 @@ async fn business(answer: Vec<u8>, hangs: bool) -> (String, JoinHandle<Asked>) {
     (url, serving)
 }
 
-fn response(status: &str, kind: &str, body: &str) -> Vec<u8> {
+pub(crate) fn response(status: &str, kind: &str, body: &str) -> Vec<u8> {
     let length = body.len();
     format!(
         "HTTP/1.1 {status}\r\n{kind}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
@@ -125,7 +139,7 @@ fn response(status: &str, kind: &str, body: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-const JSON: &str = "Content-Type: application/json; charset=utf-8\r\n";
+pub(crate) const JSON: &str = "Content-Type: application/json; charset=utf-8\r\n";
 
 /// What is made of an answer that arrives.
 async fn decided(answer: Vec<u8>) -> Advice {
@@ -250,6 +264,77 @@ async fn whatever_is_wrong_is_nothing_to_do_and_warned_about_once() {
     check(short, "could not be asked").await;
 }
 
+/// A business may bring a transaction, or bytes; what is not clear is not done.
+#[tokio::test]
+async fn a_transaction_of_the_business_is_read_as_strictly_as_a_clients() {
+    let to = "0x00000000000000000000000000000000000000aa";
+    let advice = decided_by(&json!({
+        "action": "CANCEL", "reason": "pay the other", "severity": "critical", "then": "stuck",
+        "transaction": {
+            "to": to, "value": "7", "gas": 21000,
+            "fees": { "maxFeePerGas": "110", "maxPriorityFeePerGas": "11" },
+        },
+    }))
+    .await;
+    let draft = Draft {
+        to: Some(to.to_owned()),
+        value: Some("7".to_owned()),
+        gas: Some("21000".to_owned()),
+        ..Draft::default()
+    };
+    let most = Ceilings {
+        max_fee: 1_000,
+        max_priority_fee: 100,
+    };
+    let payload = Payload::parse(&draft, most).unwrap();
+    let expected = Advice {
+        action: Some(Action::Cancel),
+        fees: Some(SignedFees {
+            max_fee: 110,
+            max_priority_fee: Some(11),
+        }),
+        instead: Some(Instead::Payload(payload)),
+        severity: Some(Severity::Critical),
+        after: Some(After::Stuck),
+        ..Advice::noop("pay the other")
+    };
+    assert_eq!(advice, expected);
+    let raw = decided_by(&json!({ "action": "REPLACE", "rawTransaction": "0x02aa" })).await;
+    let bytes = Bytes::from_static(&[0x02, 0xaa]);
+    assert_eq!(raw.instead, Some(Instead::Raw(bytes)));
+
+    let check = async |body: Value, words: &str| {
+        let advice = decided_by(&body).await;
+        assert_eq!(advice, Advice::noop(advice.reason.clone()), "{words}");
+        assert!(advice.reason.contains(words), "{words}: {}", advice.reason);
+    };
+    let own = json!({ "to": to, "value": "7" });
+    for action in ["NOOP", "RESUBMIT"] {
+        let body = json!({ "action": action, "transaction": own });
+        check(body, "transaction goes with REPLACE, CANCEL").await;
+        let body = json!({ "action": action, "rawTransaction": "0x02aa" });
+        check(body, "rawTransaction goes with REPLACE, CANCEL").await;
+    }
+    let both = json!({ "action": "REPLACE", "transaction": own, "rawTransaction": "0x02aa" });
+    check(both, "cannot stand beside transaction or fees").await;
+    let fees = json!({ "maxFeePerGas": "110", "maxPriorityFeePerGas": "11" });
+    let both = json!({ "action": "REPLACE", "fees": fees, "rawTransaction": "0x02aa" });
+    check(both, "cannot stand beside transaction or fees").await;
+    let twice = json!({ "to": to, "fees": fees });
+    let twice = json!({ "action": "REPLACE", "fees": fees, "transaction": twice });
+    check(twice, "transaction.fees cannot stand beside fees").await;
+    let wrong = json!({ "action": "REPLACE", "rawTransaction": "nonsense" });
+    check(wrong, "rawTransaction").await;
+    let wrong = json!({ "action": "REPLACE", "transaction": { "to": "0x1" } });
+    check(wrong, "transaction.to").await;
+    let wrong = json!({ "action": "REPLACE", "transaction": { "to": to, "nonce": 7 } });
+    check(wrong, "transaction.nonce is not a field").await;
+    let wrong = json!({ "action": "NOOP", "severity": "urgent" });
+    check(wrong, "severity is not one of info, warning, critical").await;
+    let wrong = json!({ "action": "NOOP", "then": "final" });
+    check(wrong, "then is not one of track, stuck").await;
+}
+
 #[tokio::test]
 async fn fees_that_may_not_or_cannot_replace_are_nothing_to_do() {
     let warnings = Warnings::watch();
@@ -278,23 +363,16 @@ async fn fees_that_may_not_or_cannot_replace_are_nothing_to_do() {
     .await;
     check(json!({}), "must have maxFeePerGas").await;
     check(
-        json!({ "maxFeePerGas": 110, "maxPriorityFeePerGas": 11 }),
-        "must be a string",
+        json!({ "maxFeePerGas": 110.5, "maxPriorityFeePerGas": 11 }),
+        "must be a string, or a whole number",
     )
     .await;
-    let cancel = decided_by(&json!({ "action": "CANCEL", "fees": fees("110", "11") })).await;
-    assert_eq!(cancel.action, None);
-    assert!(
-        cancel.reason.contains("are for REPLACE only"),
-        "{}",
-        cancel.reason
-    );
-    let noop = decided_by(&json!({ "action": "NOOP", "fees": fees("110", "11") })).await;
-    assert!(
-        noop.reason.contains("are for REPLACE only"),
-        "{}",
-        noop.reason
-    );
+    for action in ["NOOP", "RESUBMIT"] {
+        let advice = decided_by(&json!({ "action": action, "fees": fees("110", "11") })).await;
+        assert_eq!((advice.action, advice.fees), (None, None), "{action}");
+        let why = "fees goes with REPLACE, CANCEL and PLACEHOLDER only";
+        assert!(advice.reason.contains(why), "{}", advice.reason);
+    }
     // Of a chain that it was not told about, nobody knows what is too much.
     let body = json!({ "action": "REPLACE", "fees": fees("110", "11") }).to_string();
     let (url, _serving) = business(response("200 OK", JSON, &body), false).await;
@@ -362,7 +440,7 @@ async fn ten_megabytes_are_not_read() {
         let advice = policy(&url, None).decide(&plight()).await;
         assert_eq!(advice.action, None);
         assert!(
-            advice.reason.contains("above 65536 bytes"),
+            advice.reason.contains("above 393216 bytes"),
             "{}",
             advice.reason
         );
@@ -420,7 +498,7 @@ async fn a_question_tells_all_and_is_signed() {
     let body: Value = serde_json::from_str(&asked.body).unwrap();
     let expected = json!({
         "chain": "main", "chainId": 1, "signer": ALICE, "txId": Uuid::nil().to_string(), "kind": "managed",
-        "nonce": 7, "requestId": "order-17", "meta": { "who": 1 },
+        "nonce": 7, "requestId": "order-17", "meta": { "who": 1 }, "payload": null,
         "hashes": [hash(1).to_string(), hash(2).to_string()],
         "fees": { "maxFeePerGas": "100", "maxPriorityFeePerGas": "10" }, "state": "STUCK",
         "subState": "NO_RECEIPT", "submitAttempts": 3, "lastError": "no", "ageSeconds": 601,

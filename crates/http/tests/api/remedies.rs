@@ -171,7 +171,7 @@ async fn each_wrong_field_of_a_remedy_is_told_by_its_name() {
     check(
         with(
             "fees",
-            json!({ "maxFeePerGas": 110, "maxPriorityFeePerGas": "-1" }),
+            json!({ "maxFeePerGas": 1e18, "maxPriorityFeePerGas": "-1" }),
         ),
         &["fees.maxFeePerGas", "fees.maxPriorityFeePerGas"],
     )

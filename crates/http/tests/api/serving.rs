@@ -66,6 +66,36 @@ async fn a_stop_ends_long_polls_and_idle_connections_at_once() {
     assert!(answer.contains("\"completions\":[]"), "{answer}");
 }
 
+/// Goal: a kept connection is closed when it was idle for as long as it may be, and no sooner; a request that waits
+/// for longer than that is no idle connection.
+#[tokio::test]
+async fn an_idle_connection_is_kept_as_long_as_it_may_be_idle() {
+    let mut world = World::new();
+    let idle = Duration::from_secs(1);
+    world.limits.idle_timeout = idle;
+    let server = world.server().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut client = connect(&listener).await;
+    let serving = tokio::spawn(serve(
+        world.api(&server),
+        listener,
+        std::future::pending::<()>(),
+    ));
+    let mut buffer = [0; 4096];
+    for path in ["/livez", "/api/v1/tx/completions?wait=2", "/livez"] {
+        let ask = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        client.write_all(ask.as_bytes()).await.unwrap();
+        let read = client.read(&mut buffer).await.unwrap();
+        assert!(buffer[..read].starts_with(b"HTTP/1.1 200"), "{path}");
+        tokio::time::sleep(idle / 2).await;
+    }
+    let began = Instant::now();
+    let end = timeout(Duration::from_secs(20), client.read(&mut buffer)).await;
+    assert_eq!(end.unwrap().unwrap_or(0), 0, "it is closed");
+    assert!(began.elapsed() >= idle / 4, "{:?}", began.elapsed());
+    serving.abort();
+}
+
 #[tokio::test]
 async fn a_stop_waits_for_the_answers_in_hand() {
     let (world, sabotage) = Sabotage::world();

@@ -21,7 +21,7 @@ async fn a_signer_is_told_whole() {
     let expected = json!({
         "signer": ALICE, "chain": "main", "leader": null, "nextNonce": 0, "chainLatest": null,
         "chainPending": null, "inFlight": 0, "queued": 0, "oldestAgeSeconds": null, "stuck": 0,
-        "gaps": [], "freeNonces": [], "paused": null, "head": null,
+        "gaps": [], "freeNonces": [], "paused": null, "waiting": null, "head": null,
     });
     assert_eq!(fresh, expected);
     let first = server.create(&payment(1)).await;
@@ -35,7 +35,7 @@ async fn a_signer_is_told_whole() {
         "signer": ALICE, "chain": "main",
         "leader": { "node": "n1", "url": "http://127.0.0.1:1", "token": 1, "expiresAt": leader["expiresAt"] },
         "nextNonce": 3, "chainLatest": null, "chainPending": null, "inFlight": 2, "queued": 0,
-        "oldestAgeSeconds": told["oldestAgeSeconds"], "stuck": 0, "gaps": [1], "freeNonces": [1], "paused": null,
+        "oldestAgeSeconds": told["oldestAgeSeconds"], "stuck": 0, "gaps": [1], "freeNonces": [1], "paused": null, "waiting": null,
         "head": { "txId": first["txId"], "nonce": 0, "state": "ALLOCATED", "subState": null, "why": "not signed yet" },
     });
     assert_eq!(told, expected);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderValue, Method, Request};
-use fencepost_app::directory::{Directory, NewSeat};
+use fencepost_app::directory::{Directory, InFlightLimit, InFlightUntil, NewSeat, Start};
 use fencepost_app::drive::Running;
 use fencepost_app::meters::Meters;
 use fencepost_app::node::{Node, Parts};
@@ -19,7 +19,7 @@ use fencepost_domain::Address;
 use fencepost_domain::finality::Rule;
 use fencepost_domain::ids::{ChainId, Lane, NodeId};
 use fencepost_domain::request::Ceilings;
-use fencepost_http::{Access, Api, ChainInfo, Limits, Secret, router};
+use fencepost_http::{Access, Api, ChainInfo, ClusterSecret, Limits, router};
 use fencepost_sqlite::SqliteStore;
 use http_body_util::BodyExt;
 use jiff::Timestamp;
@@ -49,7 +49,7 @@ pub(crate) struct World {
     pub(crate) peers: Arc<dyn Peers>,
     pub(crate) chain: Option<Arc<dyn Chain>>,
     pub(crate) access: Access,
-    pub(crate) cluster: Option<Secret>,
+    pub(crate) cluster: Option<ClusterSecret>,
     pub(crate) limits: Limits,
 }
 
@@ -99,8 +99,12 @@ impl World {
         for (_, chain) in &self.chains {
             lanes.extend([ALICE, BOB].map(|signer| NewSeat {
                 lane: lane_on(*chain, signer),
-                max_in_flight: self.max_in_flight,
+                max_in_flight: self.max_in_flight.map(|max| InFlightLimit {
+                    max,
+                    until: InFlightUntil::Final,
+                }),
                 signs: !self.watch_only.contains(&signer),
+                start: Start::default(),
             }));
         }
         let mut registry = Registry::default();
@@ -131,6 +135,7 @@ impl World {
                     bump_percent: 12,
                 })
                 .collect(),
+            store_memory: Arc::new(fencepost_app::store_memory::StoreMemory::unkept()),
             meters: Meters::register(&mut registry),
         });
         let node = Arc::clone(&crew.node);
@@ -141,6 +146,7 @@ impl World {
             access: self.access.clone(),
             cluster: self.cluster.clone(),
             registry: Arc::new(registry),
+            meters: fencepost_http::Meters::default(),
             limits: self.limits.clone(),
         };
         Server {
@@ -161,6 +167,7 @@ impl World {
             access: self.access.clone(),
             cluster: self.cluster.clone(),
             registry: Arc::new(Registry::default()),
+            meters: fencepost_http::Meters::default(),
             limits: self.limits.clone(),
         }
     }

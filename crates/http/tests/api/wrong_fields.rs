@@ -21,7 +21,7 @@ async fn everything_that_is_wrong_is_told_at_once() {
         "chain": [],
         "requestId": " padded",
         "payload": {
-            "to": "0x1", "value": 5, "data": "0xf", "gas": true, "gasPrice": "1",
+            "to": "0x1", "value": 5.5, "data": "0xf", "gas": true, "gasPrice": "1",
             "maxFeePerGas": "2", "nonce": "7",
             "accessList": [{ "storageKeys": ["0x00", 1], "more": 1 }, "x"],
         },
@@ -79,7 +79,7 @@ async fn each_wrong_field_is_told_by_its_name() {
     check(|body| body["payload"] = json!("0x"), &["payload"]).await;
     check(|body| body["payload"] = json!({}), &["payload.to"]).await;
     check(
-        |body| body["payload"]["value"] = json!(1),
+        |body| body["payload"]["value"] = json!(1.5),
         &["payload.value"],
     )
     .await;

@@ -1,5 +1,7 @@
 //! `fencepost signers …`
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 
 use super::Remote;
@@ -26,10 +28,27 @@ pub(crate) enum SignersCommand {
     /// Compare a signer with its chain, and set its next nonce right.
     ///
     /// Raises the next nonce to the chain's count, forgets given-back nonces that the chain has used, and
-    /// ends a hold after a database failover. Prints each figure before and after.
+    /// ends a hold after a database failover. Prints each figure before and after. With --all --after-failover
+    /// every signer that is held after a failover, one after the other; look at --dry-run first.
     Reconcile(Reconcile),
     /// Fill a nonce that nobody holds with a transfer of nothing to the signer itself.
+    ///
+    /// One nonce, as `tx remedy --action FILL` does for all below a transaction that is STUCK/GAP.
     Placeholder(Placeholder),
+    /// Set the next nonce of a paused signer, up or down.
+    ///
+    /// Refused while the signer is not paused, and at or below a nonce that is held or was used here.
+    Cursor(Cursor),
+    /// Take over a signer that was used elsewhere: its next nonce and its open nonces, from a file.
+    ///
+    /// The signer must be paused. All or nothing; --dry-run checks everything and changes nothing. docs/migrating.md
+    /// has the format and the whole way.
+    Import(Import),
+    /// Write a signer's next nonce and open nonces as `import` reads them.
+    ///
+    /// Pause the signer first: of one that goes on, the file is old as soon as it is written. Warns of what is
+    /// not in the file.
+    Export(Export),
     /// List what was done to a signer: pauses, cursors, by whom and why, newest first.
     Audit(Audit),
 }
@@ -65,8 +84,19 @@ pub(crate) struct Reconcile {
     /// is not ended.
     #[arg(long)]
     pub(crate) after_failover: bool,
+    /// Every signer that is held after a failover, instead of one.
+    #[arg(long, requires = "after_failover", conflicts_with = "signer")]
+    pub(crate) all: bool,
+    /// The signer's address.
+    #[arg(required_unless_present = "all")]
+    pub(crate) signer: Option<String>,
+    /// The chain's configured name. Left out: with --all every chain, otherwise the only one that is configured.
+    #[arg(long)]
+    pub(crate) chain: Option<String>,
     #[command(flatten)]
-    pub(crate) change: Change,
+    pub(crate) why: Why,
+    #[command(flatten)]
+    pub(crate) remote: Remote,
 }
 
 /// Which nonce is filled.
@@ -77,6 +107,47 @@ pub(crate) struct Placeholder {
     pub(crate) nonce: u64,
     #[command(flatten)]
     pub(crate) change: Change,
+}
+
+/// Where the next nonce is to be.
+#[derive(Args)]
+pub(crate) struct Cursor {
+    /// The next nonce to be given.
+    #[arg(long)]
+    pub(crate) next: u64,
+    #[command(flatten)]
+    pub(crate) change: Change,
+}
+
+/// What is taken over.
+#[derive(Args)]
+pub(crate) struct Import {
+    /// The file: nextNonce and open, and the signer and chain where they are not given here.
+    pub(crate) file: PathBuf,
+    /// The signer, where the file does not say; where it does, it must be the same.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) signer: Option<String>,
+    /// The chain's configured name, instead of the file's.
+    #[arg(long)]
+    pub(crate) chain: Option<String>,
+    /// Only check, and tell what it would come to.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Why, for the audit, instead of the file's reason.
+    #[arg(long)]
+    pub(crate) reason: Option<String>,
+    #[command(flatten)]
+    pub(crate) remote: Remote,
+}
+
+/// What is given away.
+#[derive(Args)]
+pub(crate) struct Export {
+    /// Where it is written; left out, it is printed.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) which: Which,
 }
 
 /// Which part of the audit.

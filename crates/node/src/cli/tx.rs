@@ -28,11 +28,22 @@ pub(crate) enum TxCommand {
     ///
     /// RESUBMIT sends the newest bytes again. REPLACE signs the same payload with higher fees. CANCEL and
     /// PLACEHOLDER sign a transfer of nothing to the signer itself in its place. FILL does so for the nonces
-    /// below one that is STUCK/GAP, and never for its own. All that was ever signed for the nonce is followed, and whichever
+    /// below one that is STUCK/GAP, and never for its own; PLACEHOLDER of one that is STUCK/GAP is FILL. All that was ever signed for the nonce is followed, and whichever
     /// is mined decides. The lane's leader does it; what came of it is in `tx remedies`.
     Remedy(Box<Remedy>),
     /// List what was done about a transaction: by whom, why, and what came of it.
     Remedies(Remedies),
+}
+
+/// What is waited for.
+#[derive(Args)]
+pub(crate) struct Wait {
+    /// Wait until it has come this far, has ended or is STUCK: allocated, signed, submitted, mined or final.
+    #[arg(long, value_name = "POINT", value_parser = ["allocated", "signed", "submitted", "mined", "final"])]
+    pub(crate) wait: Option<String>,
+    /// Wait no longer than this, 0 to 30; 10 where not given. Then it is shown as it stands.
+    #[arg(long, value_name = "SECONDS", requires = "wait", value_parser = clap::value_parser!(u8).range(0..=30))]
+    pub(crate) wait_seconds: Option<u8>,
 }
 
 /// A transaction to be sent.
@@ -78,6 +89,8 @@ pub(crate) struct Send {
     #[arg(long, value_name = "JSON", value_parser = json)]
     pub(crate) meta: Option<serde_json::Value>,
     #[command(flatten)]
+    pub(crate) wait: Wait,
+    #[command(flatten)]
     pub(crate) remote: Remote,
 }
 
@@ -103,6 +116,8 @@ pub(crate) struct Get {
     /// The chain's configured name; may be left out where only one is configured.
     #[arg(long)]
     pub(crate) chain: Option<String>,
+    #[command(flatten)]
+    pub(crate) wait: Wait,
     #[command(flatten)]
     pub(crate) remote: Remote,
 }
@@ -146,8 +161,8 @@ pub(crate) struct Watch {
 pub(crate) struct Remedy {
     /// The transaction's id.
     pub(crate) tx_id: String,
-    /// What is done: RESUBMIT, REPLACE, CANCEL, PLACEHOLDER or FILL.
-    #[arg(long, ignore_case = true, value_parser = ["RESUBMIT", "REPLACE", "CANCEL", "PLACEHOLDER", "FILL"])]
+    /// What is done: RESUBMIT, REPLACE, CANCEL, PLACEHOLDER, FILL, or ASK, which has the stuck policy asked now.
+    #[arg(long, ignore_case = true, value_parser = ["RESUBMIT", "REPLACE", "CANCEL", "PLACEHOLDER", "FILL", "ASK"])]
     pub(crate) action: String,
     /// Wei per gas, for a legacy transaction; left out for the smallest increase that nodes take.
     #[arg(long, value_name = "WEI", conflicts_with_all = ["max_fee_per_gas", "max_priority_fee_per_gas"])]

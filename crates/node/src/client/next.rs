@@ -18,6 +18,10 @@ pub(super) fn lines(signer: &Value) -> String {
         let (sub, why) = (after("/", "subState"), after(": ", "why"));
         lines.push(format!("why:  nonce {nonce} is {state}{sub}{why}"));
     }
+    if let Some(why) = signer["waiting"]["why"].as_str() {
+        let why = plain(why);
+        lines.push(format!("why:  no nonce was given yet: {why}"));
+    }
     lines.push(format!("next: {}", next(signer)));
     lines.join("\n")
 }
@@ -26,6 +30,9 @@ pub(super) fn lines(signer: &Value) -> String {
 fn next(signer: &Value) -> String {
     if let Some(reason) = signer["paused"].as_str() {
         return paused(signer, reason);
+    }
+    if let Some(reason) = signer["waiting"]["reason"].as_str() {
+        return waiting(signer, reason);
     }
     let head = &signer["head"];
     let unfinished = !head.is_null() || signer["queued"].as_u64().is_some_and(|n| n > 0);
@@ -43,6 +50,17 @@ fn next(signer: &Value) -> String {
             None if head.is_null() => "nothing waits".to_owned(),
             None => "nothing: it moves by itself".to_owned(),
         },
+    }
+}
+
+/// It goes on by itself once the endpoints agree; an operator who knows better pauses it and says where.
+fn waiting(signer: &Value, reason: &str) -> String {
+    let (pause, cursor) = (command(signer, "pause"), command(signer, "cursor --next …"));
+    match reason {
+        "CHAIN_UNREACHABLE" => "mend the chain's endpoints: it begins by itself".to_owned(),
+        _ => format!(
+            "nothing, if they will agree soon; or {pause}; then {cursor}; then signers resume"
+        ),
     }
 }
 
@@ -76,6 +94,10 @@ fn stuck(signer: &Value, reason: &str) -> String {
         }
         "SIGNER_ERROR" => {
             "mend the key or the service that has it: it goes on by itself".to_owned()
+        }
+        "TAMPERED" => {
+            let cancel = remedy("CANCEL");
+            format!("find out who changed the row, then {cancel}")
         }
         "NONCE_TAKEN" => {
             format!("find out who else uses the key; fencepost tx watch {id} tells how it ends")
@@ -146,6 +168,10 @@ mod tests {
         stuck(
             "SIGNER_ERROR",
             "mend the key or the service that has it: it goes on by itself",
+        );
+        stuck(
+            "TAMPERED",
+            "find out who changed the row, then fencepost tx remedy t1 --action CANCEL --reason …",
         );
         stuck(
             "NONCE_TAKEN",

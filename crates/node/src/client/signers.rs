@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::audit::Told;
+use super::migrate;
 use super::reconcile::reconcile;
 use super::table::{Column, card, lines, page};
 use super::{Client, given, next, read, tx};
@@ -39,6 +40,7 @@ const ALONE: &[Column] = &[
     ("gaps", "gaps"),
     ("freeNonces", "freeNonces"),
     ("paused", "paused"),
+    ("waiting", "waiting.reason"),
     ("head", "head.txId"),
     ("head's nonce", "head.nonce"),
     ("head's state", "head.state"),
@@ -74,12 +76,22 @@ pub(crate) async fn run(command: SignersCommand, environment: &Environment) -> R
         SignersCommand::Pause(change) => self::change("pause", change, environment).await,
         SignersCommand::Resume(change) => self::change("resume", change, environment).await,
         SignersCommand::Reconcile(asked) => {
-            let client = Client::new(&asked.change.which.remote, environment)?;
+            let client = Client::new(&asked.remote, environment)?;
             reconcile(&client, asked).await
         }
         SignersCommand::Placeholder(asked) => {
             let client = Client::new(&asked.change.which.remote, environment)?;
             fill(&client, asked).await
+        }
+        SignersCommand::Cursor(asked) => {
+            let client = Client::new(&asked.change.which.remote, environment)?;
+            migrate::cursor(&client, asked).await
+        }
+        SignersCommand::Import(asked) => {
+            migrate::import(&Client::new(&asked.remote, environment)?, asked).await
+        }
+        SignersCommand::Export(asked) => {
+            migrate::export(&Client::new(&asked.which.remote, environment)?, asked).await
         }
         SignersCommand::Audit(asked) => {
             acts(&Client::new(&asked.which.remote, environment)?, asked).await
@@ -88,12 +100,12 @@ pub(crate) async fn run(command: SignersCommand, environment: &Environment) -> R
 }
 
 /// A signer, with why it stands where it stands and what to do as the last lines.
-fn shown(signer: &Value) -> String {
+pub(super) fn shown(signer: &Value) -> String {
     format!("{}\n{}", card(ALONE, signer), next::lines(signer))
 }
 
 /// Every signer, page by page.
-async fn all(client: &Client) -> Result<Vec<Value>, Failure> {
+pub(super) async fn all(client: &Client) -> Result<Vec<Value>, Failure> {
     let (mut signers, mut cursor) = (Vec::new(), None);
     loop {
         let query = [("cursor", cursor)];

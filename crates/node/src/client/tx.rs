@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::again::until_answered;
 use super::table::{Column, card, cell, page};
 use super::{Client, given, read, remedies};
-use crate::cli::tx::{Get, List, Send, TxCommand, Watch};
+use crate::cli::tx::{Get, List, Send, TxCommand, Wait, Watch};
 use crate::config::environment::Environment;
 use crate::failure::Failure;
 use crate::output::print;
@@ -60,7 +60,8 @@ pub(crate) async fn run(command: TxCommand, environment: &Environment) -> Result
     match command {
         TxCommand::Send(send) => {
             let client = Client::new(&send.remote, environment)?;
-            let body = client.post(&["tx"], &request(*send)).await?;
+            let query = waited(&send.wait);
+            let body = client.post_with(&["tx"], &query, &request(*send)).await?;
             client.show(&body, |tx| card(ALONE, tx))
         }
         TxCommand::Get(get) => {
@@ -103,9 +104,18 @@ fn request(send: Send) -> Value {
     ])
 }
 
+fn waited(wait: &Wait) -> [(&'static str, Option<String>); 2] {
+    let seconds = wait.wait_seconds.map(|seconds| seconds.to_string());
+    [("wait", wait.wait.clone()), ("waitSeconds", seconds)]
+}
+
 async fn find(client: &Client, get: Get) -> Result<String, Failure> {
     if let Some(tx_id) = &get.tx_id {
-        return client.get(&["tx", tx_id], &[]).await;
+        return client.get(&["tx", tx_id], &waited(&get.wait)).await;
+    }
+    if get.wait.wait.is_some() {
+        let why = "--wait is only for a transaction that is named by its id";
+        return Err(Failure::Usage(why.to_owned()));
     }
     if let Some(hash) = &get.hash {
         return client

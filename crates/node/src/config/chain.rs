@@ -25,6 +25,8 @@ pub(crate) struct Chain {
     pub(crate) name: String,
     pub(crate) id: ChainId,
     pub(crate) rpc: Vec<Endpoint>,
+    /// Where new blocks are announced, if anywhere.
+    pub(crate) ws: Option<Endpoint>,
     pub(crate) poll_interval: Duration,
     pub(crate) finality: Rule,
     pub(crate) ceilings: Ceilings,
@@ -40,7 +42,7 @@ impl Chain {
         if id.is_none() {
             from.refuse_missing("id");
         }
-        let rpc = endpoints(from);
+        let (rpc, ws) = endpoints(from);
         let poll_interval = from.duration("poll_interval", Duration::from_secs(1), POLL.0..=POLL.1);
         let finality = from.section("finality", finality);
         let (ceilings, bump_percent) = from.section("fees", fees);
@@ -54,6 +56,7 @@ impl Chain {
             name,
             id,
             rpc,
+            ws,
             poll_interval,
             finality,
             ceilings,
@@ -73,7 +76,7 @@ fn finality(from: &mut Section<'_>) -> Rule {
     mode.unwrap_or(Rule::Confirmations(count))
 }
 
-fn endpoints(from: &mut Section<'_>) -> Vec<Endpoint> {
+fn endpoints(from: &mut Section<'_>) -> (Vec<Endpoint>, Option<Endpoint>) {
     let rpc: Vec<Endpoint> = from.list("rpc");
     for (place, endpoint) in rpc.iter().enumerate() {
         if let Err(why) = endpoint.speaks(&["http", "https"]) {
@@ -81,11 +84,15 @@ fn endpoints(from: &mut Section<'_>) -> Vec<Endpoint> {
         }
     }
     // An empty text is a chain that is polled only.
-    let ws = from.text("ws", Wakeup(None));
-    if let Some(Err(why)) = ws.0.map(|ws| ws.speaks(&["ws", "wss"])) {
-        from.refuse("ws", why);
+    let Wakeup(ws) = from.text("ws", Wakeup(None));
+    match ws.as_ref().map(|ws| ws.speaks(&["ws", "wss"])) {
+        Some(Err(why)) => from.refuse("ws", why),
+        Some(Ok(())) if rpc.is_empty() => {
+            from.refuse("ws", "needs rpc: it only says when to read from there");
+        }
+        Some(Ok(())) | None => {}
     }
-    rpc
+    (rpc, ws)
 }
 
 /// Where new heads are announced, if anywhere.

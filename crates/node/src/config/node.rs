@@ -1,6 +1,7 @@
 //! `[node]`: who this node is and where it is reached.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use fencepost_app::ports::check::URL_BYTES_MAX;
@@ -14,6 +15,10 @@ use super::value::Text;
 /// A stop that takes longer than this is not graceful for anyone.
 const DRAIN_MAX: Duration = Duration::from_mins(10);
 
+/// Less, and clients that keep their connections find them closed; more than any load balancer's own, and connections
+/// that nobody uses keep their places.
+const IDLE: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_hours(2);
+
 /// Who this node is.
 pub(crate) struct Node {
     pub(crate) id: NodeId,
@@ -22,8 +27,18 @@ pub(crate) struct Node {
     pub(crate) advertise: Option<String>,
     /// The variable that holds the cluster's secret.
     pub(crate) cluster_secret_env: Option<String>,
+    /// The variable that holds a second secret, accepted while the first is replaced.
+    pub(crate) cluster_secret_accepted_env: Option<String>,
     /// How long a graceful stop may take.
     pub(crate) drain_limit: Duration,
+    /// How long a connection may be idle between two requests.
+    pub(crate) idle_timeout: Duration,
+    /// Where the node keeps its state; none is beside the configuration.
+    pub(crate) state_dir: Option<PathBuf>,
+    /// Files with secrets may be readable by other users of the machine.
+    pub(crate) allow_readable_secrets: bool,
+    /// The process may be dumped and traced.
+    pub(crate) allow_core_dumps: bool,
 }
 
 impl Node {
@@ -33,11 +48,16 @@ impl Node {
         let listen = from.text("listen", listen);
         let advertise = from.text("advertise", String::new());
         let secret = from.text("cluster_secret_env", String::new());
+        let accepted = from.text("cluster_secret_accepted_env", String::new());
         let drain_limit = from.duration(
             "drain_limit",
             Duration::from_secs(10),
             Duration::ZERO..=DRAIN_MAX,
         );
+        let idle_timeout = from.duration("idle_timeout", Duration::from_secs(620), IDLE);
+        let state_dir = from.text("state_dir", String::new());
+        let allow_readable_secrets = from.flag("allow_readable_secrets", false);
+        let allow_core_dumps = from.flag("allow_core_dumps", false);
         if let Err(why) = reachable(&advertise) {
             from.refuse("advertise", why);
         }
@@ -46,7 +66,12 @@ impl Node {
             listen,
             advertise: some(advertise),
             cluster_secret_env: some(secret),
+            cluster_secret_accepted_env: some(accepted),
             drain_limit,
+            idle_timeout,
+            state_dir: some(state_dir).map(PathBuf::from),
+            allow_readable_secrets,
+            allow_core_dumps,
         })
     }
 }

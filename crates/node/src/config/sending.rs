@@ -49,6 +49,7 @@ pub(super) fn lending(from: &mut Section<'_>, usual: Lending) -> Lending {
         ttl: from.duration("ttl", usual.ttl, SECOND..=WAIT_MAX),
         grace: from.duration("grace", usual.grace, Duration::ZERO..=WAIT_MAX),
         on_expiry: from.choice("on_expiry", &words),
+        used_after: from.duration("used_after", usual.used_after, SECOND..=WAIT_MAX),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use fencepost_app::directory::{InFlightLimit, InFlightUntil, Start};
 use fencepost_domain::Address;
 
 use super::chain::Chain;
@@ -21,8 +22,10 @@ pub(crate) struct Signer {
     /// Where its key is; none for an address that is only watched.
     pub(crate) key: Option<Place>,
     pub(crate) chains: Vec<String>,
-    /// How many may hold a nonce without being in a block; none is no limit.
-    pub(crate) max_in_flight: Option<usize>,
+    /// How many may be in flight; none is no limit.
+    pub(crate) max_in_flight: Option<InFlightLimit>,
+    /// Where its lanes begin; none is where `nonce.mode` says.
+    pub(crate) start: Option<Start>,
 }
 
 impl Signer {
@@ -34,16 +37,35 @@ impl Signer {
             chains.push(only.name.clone());
             from.show("chains", chains.clone().into());
         }
-        let max_in_flight = from.count("max_in_flight", 0, 0..=IN_FLIGHT_MAX);
+        let max_in_flight = in_flight(from);
+        let start = from.optional("start");
         let key = from.section("key", Key::read);
         key.check(from, address.is_some());
         Self {
             address,
             key: key.places.into_iter().next(),
             chains,
-            max_in_flight: (max_in_flight > 0).then_some(max_in_flight),
+            max_in_flight,
+            start,
         }
     }
+}
+
+fn in_flight(from: &mut Section<'_>) -> Option<InFlightLimit> {
+    let max = from.count("max_in_flight", 0, 0..=IN_FLIGHT_MAX);
+    let words = [
+        ("mined", InFlightUntil::Mined),
+        ("final", InFlightUntil::Final),
+    ];
+    let until = from.choice("in_flight_until", &words);
+    if max == 0 && until == InFlightUntil::Final {
+        // Whoever writes this wants one after the other, and would get no limit at all.
+        from.refuse(
+            "in_flight_until",
+            "\"final\" needs max_in_flight of 1 or more: 0 is no limit",
+        );
+    }
+    (max > 0).then_some(InFlightLimit { max, until })
 }
 
 /// Where a key is.
@@ -75,6 +97,7 @@ struct Key {
     places: Vec<Place>,
     has_password: bool,
     count: Option<u64>,
+    allow_http: bool,
 }
 
 impl Key {
@@ -88,6 +111,7 @@ impl Key {
             password_file: password_file.unwrap_or_default(),
         });
         let remote = from.optional("remote").map(Place::Remote);
+        let allow_http = from.flag("allow_http", false);
         let mnemonic: Option<String> = from.optional("mnemonic_env");
         let count = from.optional_number("count", 1..=COUNT_MAX);
         let mnemonic = mnemonic.map(|env| Place::Mnemonic {
@@ -99,6 +123,7 @@ impl Key {
             places: places.into_iter().flatten().collect(),
             has_password,
             count,
+            allow_http,
         }
     }
 
@@ -142,6 +167,19 @@ impl Key {
         }
         if form == Some("key.remote") && !has_address {
             from.refuse_missing("address");
+        }
+        if self.allow_http && form != Some("key.remote") {
+            let why = "belongs to key.remote, which is not there";
+            from.refuse("key.allow_http", why);
+        }
+        if let Some(Place::Remote(signer)) = self.places.first()
+            && signer.speaks(&["http"]).is_ok()
+            && !signer.is_loopback()
+            && !self.allow_http
+        {
+            let why = "is plain http:// to another host: anyone on the way can read and change what is to be \
+                       signed; use https://, or set key.allow_http = true where the network is protected";
+            from.refuse("key.remote", why);
         }
         if form.is_none() && !has_address {
             from.refuse_missing("address");

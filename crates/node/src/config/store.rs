@@ -1,8 +1,9 @@
 //! `[store]`: where everything is kept.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fencepost_postgres::{Failover, Password, SslMode, Target, Tls, check_schema};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::endpoint::HIDDEN;
@@ -15,14 +16,65 @@ const CONNECTIONS_MAX: usize = 1_000;
 /// for longer than people look away.
 const STATEMENT_TIMEOUT: (Duration, Duration) = (Duration::from_millis(50), Duration::from_mins(5));
 
+/// What happens after a failover of the database; the first is what is usual.
+const FAILOVER: [(&str, Failover); 3] = [
+    (Failover::Witness.word(), Failover::Witness),
+    (Failover::Hold.word(), Failover::Hold),
+    (Failover::Lossless.word(), Failover::Lossless),
+];
+
 /// Where everything is kept.
 pub(crate) struct Store {
     pub(crate) place: Place,
+    pub(crate) schema: Schema,
+    pub(crate) tls: Tls,
+    pub(crate) password: Password,
     pub(crate) write_connections: usize,
     pub(crate) read_connections: usize,
+    pub(crate) client_connections: usize,
     pub(crate) statement_timeout: Duration,
     pub(crate) application_name: String,
+    pub(crate) failover: Failover,
+    pub(crate) row_secrets: RowSecrets,
 }
+
+/// The variables whose secrets seal rows.
+pub(crate) struct RowSecrets {
+    pub(crate) current: Option<String>,
+    pub(crate) also: Option<String>,
+    pub(crate) accept_unsealed: bool,
+}
+
+impl RowSecrets {
+    fn read(from: &mut Section<'_>) -> Self {
+        let mut name = |key| {
+            let name = from.text(key, String::new());
+            (!name.is_empty()).then_some(name)
+        };
+        let (current, also) = (name("row_secret_env"), name("row_secret_also_env"));
+        let accept_unsealed = from.flag("row_accept_unsealed", false);
+        if current.is_none() && also.is_some() {
+            from.refuse("row_secret_also_env", "needs store.row_secret_env");
+        }
+        if current.is_none() && accept_unsealed {
+            from.refuse("row_accept_unsealed", "needs store.row_secret_env");
+        } else if accept_unsealed {
+            let why = "rows without a seal are signed: set it to false once no unfinished row is without one";
+            from.warn("row_accept_unsealed", why);
+        }
+        Self {
+            current,
+            also,
+            accept_unsealed,
+        }
+    }
+}
+
+/// The schema of all tables.
+pub(crate) struct Schema(pub(crate) String);
+
+/// libpq's variable for a password, asked where neither the URL nor a file has one.
+const PASSWORD_VARIABLE: &str = "PGPASSWORD";
 
 /// Which store.
 pub(crate) enum Place {
@@ -40,17 +92,35 @@ impl Place {
             Self::Postgres(_) => "postgres",
         }
     }
+
+    /// Where the server is.
+    fn target(&self) -> Option<Target> {
+        match self {
+            Self::Sqlite(_) => None,
+            Self::Postgres(url) => Target::parse(url.expose_secret()).ok(),
+        }
+    }
 }
 
 impl Store {
     /// `lease` is how long a lease lasts: a stuck statement must end well before it.
     pub(super) fn read(from: &mut Section<'_>, lease: Duration) -> Self {
         let usual = fencepost_postgres::Settings::new("");
+        let place = from.text("url", Place::Sqlite(PathBuf::from("fencepost.db")));
+        let target = place.target();
         let store = Self {
-            place: from.text("url", Place::Sqlite(PathBuf::from("fencepost.db"))),
+            schema: from.text("schema", Schema(usual.schema)),
+            tls: tls(from, target.as_ref()),
+            password: password(from, target.as_ref()),
+            place,
             write_connections: from.count(
                 "write_connections",
                 usual.write_connections,
+                1..=CONNECTIONS_MAX,
+            ),
+            client_connections: from.count(
+                "client_connections",
+                usual.client_connections,
                 1..=CONNECTIONS_MAX,
             ),
             read_connections: from.count(
@@ -64,6 +134,8 @@ impl Store {
                 STATEMENT_TIMEOUT.0..=STATEMENT_TIMEOUT.1,
             ),
             application_name: from.text("application_name", usual.application_name),
+            failover: from.choice("failover", &FAILOVER),
+            row_secrets: RowSecrets::read(from),
         };
         let sound = from.is_sound("store.statement_timeout") && from.is_sound("lease.duration");
         // SQLite has no such timeout: its one writer is this process.
@@ -74,6 +146,81 @@ impl Store {
             from.refuse("statement_timeout", why);
         }
         store
+    }
+
+    /// The files of it that hold secrets, with their keys in the configuration.
+    pub(super) fn secret_files(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let password = match &self.password {
+            Password::File(file) => Some(file),
+            Password::OfUrl | Password::Value(_) => None,
+        };
+        let files = [
+            ("store.password_file", password),
+            ("store.sslkey", self.tls.key.as_ref()),
+        ];
+        let given = files.into_iter();
+        given.filter_map(|(key, file)| Some((key, file?.as_path())))
+    }
+}
+
+/// What stands in `[store]` is above what the URL says.
+fn tls(from: &mut Section<'_>, target: Option<&Target>) -> Tls {
+    let url = target.map(Target::tls).cloned().unwrap_or_default();
+    let mut file = |name, of_url: Option<PathBuf>| {
+        let usual = of_url.map(|file| file.display().to_string());
+        let file = from.text(name, usual.unwrap_or_default());
+        (!file.is_empty()).then(|| PathBuf::from(file))
+    };
+    let (root, cert, key) = (
+        file("sslrootcert", url.root),
+        file("sslcert", url.cert),
+        file("sslkey", url.key),
+    );
+    let mode = Some(from.text("sslmode", url.mode.unwrap_or_default()));
+    let tls = Tls {
+        mode,
+        root,
+        cert,
+        key,
+    };
+    if let (Some(_), Err((key, why))) = (target, tls.check()) {
+        from.refuse(key, why);
+    }
+    tls
+}
+
+fn password(from: &mut Section<'_>, target: Option<&Target>) -> Password {
+    let file = from.text("password_file", String::new());
+    let in_url = target.is_some_and(Target::has_password);
+    if in_url && !file.is_empty() {
+        from.refuse("password_file", "store.url holds a password already");
+    }
+    if !file.is_empty() {
+        return Password::File(PathBuf::from(file));
+    }
+    match from.environment.get(PASSWORD_VARIABLE) {
+        Some(value) if !in_url && !value.is_empty() => Password::Value(SecretString::from(value)),
+        Some(_) | None => Password::OfUrl,
+    }
+}
+
+impl Text for Schema {
+    fn parse(text: &str) -> Result<Self, String> {
+        check_schema(text).map(|()| Self(text.to_owned()))
+    }
+
+    fn show(&self) -> String {
+        self.0.clone()
+    }
+}
+
+impl Text for SslMode {
+    fn parse(text: &str) -> Result<Self, String> {
+        text.parse()
+    }
+
+    fn show(&self) -> String {
+        self.word().to_owned()
     }
 }
 
@@ -87,6 +234,7 @@ impl Text for Place {
             };
         }
         if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+            Target::parse(text)?;
             return Ok(Self::Postgres(SecretString::from(text)));
         }
         // The text may hold a password, so it is not repeated.

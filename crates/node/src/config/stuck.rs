@@ -23,6 +23,8 @@ const TIMEOUT: (Duration, Duration) = (Duration::from_millis(10), Duration::from
 /// When, and who decides.
 pub(crate) struct Stuck {
     pub(super) after: StuckAfter,
+    /// Decisions may bring their own transaction.
+    pub(super) allow_other_payload: bool,
     pub(super) policy: Wanted,
 }
 
@@ -42,6 +44,8 @@ pub(crate) struct Asked {
     pub(super) timeout: Duration,
     /// The variable that holds the secret with which questions are signed.
     pub(super) secret_env: Option<String>,
+    /// Answers must be signed with it too.
+    pub(super) signed_answers: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,6 +64,7 @@ pub(super) fn read(from: &mut Section<'_>, usual: StuckAfter) -> Stuck {
         ("http", Word::Http),
     ];
     let word = from.choice("policy", &words);
+    let allow_other_payload = from.flag("allow_other_payload", false);
     let rules = from.each("rule", rule);
     let asked = from.section("http", asked);
     if word == Word::Rules && rules.is_empty() && from.is_sound("stuck.rule") {
@@ -80,7 +85,15 @@ pub(super) fn read(from: &mut Section<'_>, usual: StuckAfter) -> Stuck {
         (Word::Rules, _) => Wanted::Rules(rules),
         (Word::Http, Some(asked)) => Wanted::Http(asked),
     };
-    Stuck { after, policy }
+    if allow_other_payload && word != Word::Http {
+        let why = "changes nothing: only decisions of policy = \"http\" bring a payload";
+        from.warn("allow_other_payload", why);
+    }
+    Stuck {
+        after,
+        allow_other_payload,
+        policy,
+    }
 }
 
 fn after(from: &mut Section<'_>, usual: StuckAfter) -> StuckAfter {
@@ -169,17 +182,24 @@ fn asked(from: &mut Section<'_>) -> Option<Asked> {
     let url: Option<Endpoint> = from.optional("url");
     let timeout = from.duration("timeout", 5 * SECOND, TIMEOUT.0..=TIMEOUT.1);
     let secret_env = from.text("secret_env", String::new());
+    let signed_answers = from.flag("signed_answers", false);
+    if signed_answers && secret_env.is_empty() {
+        let why =
+            "needs stuck.http.secret_env, which holds the secret that answers are signed with";
+        from.refuse("signed_answers", why);
+    }
     let url = url?;
     if let Err(why) = url.speaks(&["http", "https"]) {
         from.refuse("url", why);
-    } else if url.speaks(&["https"]).is_err() && !url.is_loopback() {
-        let why = "whoever is between the machines can answer in its place: https:// is safer";
+    } else if url.speaks(&["https"]).is_err() && !url.is_loopback() && !signed_answers {
+        let why = "anyone between the machines can answer in its place: use https://, or signed_answers = true";
         from.warn("url", why);
     }
     Some(Asked {
         url: url.url().to_owned(),
         timeout,
         secret_env: (!secret_env.is_empty()).then_some(secret_env),
+        signed_answers,
     })
 }
 

@@ -3,6 +3,9 @@
 
 use std::time::Duration;
 
+use fencepost_app::directory::Start;
+use fencepost_app::ports::CountMode;
+use fencepost_domain::ids::Nonce;
 use fencepost_domain::{Address, amount};
 use toml::Value;
 
@@ -55,6 +58,39 @@ impl Text for Address {
 
     fn show(&self) -> String {
         self.to_checksum(None)
+    }
+}
+
+/// `start` of a signer: where a lane begins that has given no nonce yet.
+impl Text for Start {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "pending" => Ok(Self::Chain(CountMode::Pending)),
+            "latest" => Ok(Self::Chain(CountMode::Latest)),
+            number => {
+                let nonce = number.parse().ok().and_then(|n| Nonce::new(n).ok());
+                nonce.map(Self::At).ok_or_else(|| {
+                    format!("{text:?} is neither \"pending\" nor \"latest\" nor a nonce")
+                })
+            }
+        }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Self::Unset(CountMode::Pending) | Self::Chain(CountMode::Pending) => {
+                "pending".to_owned()
+            }
+            Self::Unset(CountMode::Latest) | Self::Chain(CountMode::Latest) => "latest".to_owned(),
+            Self::At(nonce) => nonce.to_string(),
+        }
+    }
+
+    fn of_file(value: &Value) -> Result<Self, String> {
+        match value.as_integer() {
+            Some(nonce) => Self::parse(&nonce.to_string()),
+            None => Self::parse(value.as_str().ok_or_else(|| mistyped(value, "a start"))?),
+        }
     }
 }
 
@@ -145,6 +181,27 @@ mod tests {
         check("0.0000000001gwei", "finer than one wei");
         check("1.5", "finer than one wei");
         check("400000000000000000000000000000gwei", "beyond 128 bits");
+    }
+
+    #[test]
+    fn a_start_is_a_count_of_the_chain_or_a_nonce() {
+        let check = |value: Value, shown: &str| {
+            let start = Start::of_file(&value).unwrap_or_else(|why| panic!("{value}: {why}"));
+            assert_eq!(start.show(), shown, "{value}");
+            assert_eq!(Start::parse(shown), Ok(start), "{value}");
+        };
+        check(Value::from("pending"), "pending");
+        check(Value::from("latest"), "latest");
+        check(Value::Integer(17), "17");
+        check(Value::from("17"), "17");
+        for wrong in [
+            Value::from("first"),
+            Value::from("18446744073709551615"),
+            Value::Integer(-1),
+            Value::Boolean(true),
+        ] {
+            assert!(Start::of_file(&wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -7,11 +7,11 @@ use async_trait::async_trait;
 use fencepost_app::ports::{
     Acquired, Act, Acts, AskedRemedy, Audit, Backlog, Beat, Bid, BlockBody, Chain, ChainHealth,
     ChainUnavailable, Claimed, ClaimedRemedies, Consumer, CountMode, CursorMove, CursorMoved,
-    Decided, Decision, Enqueued, Estimate, Feed, Held, Holder, Key, LaneBatch, LaneCreated,
-    LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx, Orphan, PageQuery,
-    PauseChange, Paused, Pulse, Receipt, Record, RemedyId, Renewed, Retire, Retired, Settle,
-    Settled, Signed, Signer, Source, Store, StoreError, StoredAttempt, StoredEvent, Tip,
-    Unsignable,
+    Decided, Decision, Enqueued, Estimate, Feed, Held, Holder, Import, Imported, Key, LaneBatch,
+    LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx, Orphan,
+    PageQuery, PauseChange, Paused, PausedLanes, Pulse, Reach, Receipt, Record, RemedyId, Renewed,
+    Retire, Retired, Settle, Settled, Signed, Signer, Source, Store, StoreError, StoredAttempt,
+    StoredEvent, Tip, Unsignable, Vouched,
 };
 use fencepost_domain::attempt::Unsigned;
 use fencepost_domain::fee::Quote;
@@ -23,6 +23,8 @@ use fencepost_domain::rejection::Reply;
 use fencepost_domain::request::Payload;
 use fencepost_domain::state::{Block, Wait};
 use fencepost_domain::{Address, B256, Bytes, U256};
+use jiff::Timestamp;
+use tokio::sync::Notify;
 
 use super::{Effect, Side, Trap};
 
@@ -116,6 +118,10 @@ impl Chain for Trapped<Arc<dyn Chain>> {
         self.0.tip(chain).await
     }
 
+    async fn watch_heads(&self, chain: ChainId, announced: &Notify) {
+        self.0.watch_heads(chain, announced).await;
+    }
+
     async fn blocks(
         &self,
         chain: ChainId,
@@ -171,8 +177,9 @@ trapped! {
     fn apply(holder: &Holder, batches: &[LaneMoves]) -> Vec<LaneMoved> as effects(batches);
     fn complete(holder: &Holder, batches: &[LaneMoves]) -> Vec<LaneMoved> as vec![Effect::Final];
     fn ping() -> Pulse;
+    fn now() -> Timestamp;
     fn join(node: &NodeId, url: &str) -> Incarnation;
-    fn beat(holder: &Holder, chains: &[ChainId]) -> Beat;
+    fn beat(holder: &Holder, chains: &[Reach]) -> Beat;
     fn open_lanes(lanes: &[Lane]) -> Vec<LaneId>;
     fn acquire(holder: &Holder, url: &str, bids: &[Bid]) -> Vec<Acquired>;
     fn renew(holder: &Holder, held: &[Held]) -> Vec<Renewed>;
@@ -182,8 +189,11 @@ trapped! {
     fn lane(lane: Lane) -> Option<LaneView>;
     fn lanes(after: Option<LaneId>, limit: usize) -> Vec<LaneView>;
     fn backlog(after: Option<TxId>, limit: usize) -> Vec<Backlog>;
+    fn paused_lanes() -> Vec<PausedLanes>;
     fn pause(lane: LaneId, change: PauseChange, audit: &Audit) -> Paused;
+    fn vouch(holder: &Holder) -> Vouched;
     fn move_cursor(lane: LaneId, to: &CursorMove, audit: &Audit) -> CursorMoved;
+    fn import(lane: LaneId, import: &Import, audit: &Audit) -> Imported;
     fn gaps(lane: LaneId, from: Nonce, limit: usize) -> Vec<Nonce>;
     fn enqueue(txs: &[(LaneId, NewTx)], wait: Wait, queue_max: usize) -> Vec<Enqueued>;
     fn queued(lane: LaneId, limit: usize) -> Vec<Record>;
@@ -194,6 +204,7 @@ trapped! {
     fn decide_remedy(holder: &Holder, held: Held, decided: &Decided) -> Decision as vec![Effect::Decide];
     fn remedy_lanes(after: Option<LaneId>, limit: usize) -> Vec<LaneId>;
     fn acts(of: Acts, before: Option<RemedyId>, limit: usize) -> Vec<Act>;
+    fn record_refusal(audit: &Audit, answer: &str) -> ();
     fn settle(call: &Settle) -> Settled;
     fn retire(retire: &Retire) -> Retired;
     fn find(key: &Key) -> Option<Record>;
@@ -201,6 +212,7 @@ trapped! {
     fn page(query: &PageQuery) -> Vec<Record>;
     fn unfinished(lane: LaneId, after: Option<Nonce>, limit: usize) -> Vec<Record>;
     fn history(tx: TxId, after: LaneSeq, limit: usize) -> Vec<StoredEvent>;
+    fn listing(txs: &[TxId]) -> Vec<StoredEvent>;
     fn attempts(txs: &[TxId]) -> Vec<StoredAttempt>;
     fn completions(after: FeedSeq, limit: usize) -> Feed;
 }

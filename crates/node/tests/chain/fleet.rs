@@ -4,14 +4,16 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use fencepost_devchain::{
     Config, Devchain, EndpointConfig, EndpointId, Server, ServerConfig, Shared,
 };
 use fencepost_domain::{Address, U256};
 use fencepost_signer::{KeySource, KeySpec, Keyring};
+use fencepost_testkit::wait;
 use reqwest::Client;
 use tempfile::TempDir;
+use tokio::process::Command;
 
 use super::member::Member;
 
@@ -133,6 +135,11 @@ impl Fleet {
         Self { statements, ..self }.with(SHORT_LEASE)
     }
 
+    /// With further lines about the store.
+    pub(crate) fn storing(self, statements: &'static str) -> Self {
+        Self { statements, ..self }
+    }
+
     /// With further sections.
     pub(crate) fn with(mut self, more: &str) -> Self {
         self.more += more;
@@ -151,6 +158,17 @@ impl Fleet {
         Ok(file)
     }
 
+    /// Declares for a node that its store is meant to be new.
+    pub(crate) async fn declare_new(&self, id: &str) -> Result<()> {
+        let declared = Command::new(env!("CARGO_BIN_EXE_fencepost"))
+            .args(["migrate", "--new-store", "--config"])
+            .arg(self.config(id)?)
+            .output();
+        let output = tokio::time::timeout(wait::PATIENCE, declared).await??;
+        ensure!(output.status.success(), "{output:?}");
+        Ok(())
+    }
+
     /// Starts a node and waits until it is ready.
     pub(crate) async fn start(&self, id: &str) -> Result<Member> {
         Member::start(&self.config(id)?, PHRASE, None, &self.http).await
@@ -159,6 +177,15 @@ impl Fleet {
     /// The same, of one that dies at this point.
     #[cfg(debug_assertions)]
     pub(crate) async fn start_trapped(&self, id: &str, trap: &str) -> Result<Member> {
-        Member::start(&self.config(id)?, PHRASE, Some(trap), &self.http).await
+        let trap = Some(("FENCEPOST_TRAP", trap));
+        Member::start(&self.config(id)?, PHRASE, trap, &self.http).await
+    }
+
+    /// The same, of one whose clock is ahead by so many seconds.
+    #[cfg(debug_assertions)]
+    pub(crate) async fn start_ahead(&self, id: &str, seconds: i64) -> Result<Member> {
+        let seconds = seconds.to_string();
+        let clock = Some(("FENCEPOST_CLOCK_AHEAD", seconds.as_str()));
+        Member::start(&self.config(id)?, PHRASE, clock, &self.http).await
     }
 }

@@ -26,7 +26,7 @@ impl Member {
     pub(crate) async fn start(
         config: &Path,
         phrase: &str,
-        trap: Option<&str>,
+        variable: Option<(&str, &str)>,
         http: &Client,
     ) -> Result<Self> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_fencepost"));
@@ -45,8 +45,8 @@ impl Member {
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .kill_on_drop(true);
-        if let Some(trap) = trap {
-            command.env("FENCEPOST_TRAP", trap);
+        if let Some((name, value)) = variable {
+            command.env(name, value);
         }
         let mut child = command.spawn()?;
         let log = Arc::new(Mutex::new(Vec::new()));
@@ -149,11 +149,20 @@ impl Member {
 
     /// Ends it at once, as if the machine had.
     pub(crate) fn kill(&self) -> Result<()> {
+        self.signal("-KILL")
+    }
+
+    /// Asks it to stop.
+    pub(crate) fn stop(&self) -> Result<()> {
+        self.signal("-TERM")
+    }
+
+    fn signal(&self, signal: &str) -> Result<()> {
         let pid = self.child.id().context("it runs")?;
         let sent = std::process::Command::new("kill")
-            .args(["-KILL", &pid.to_string()])
+            .args([signal, &pid.to_string()])
             .status()?;
-        ensure!(sent.success(), "kill -KILL {pid}");
+        ensure!(sent.success(), "kill {signal} {pid}");
         Ok(())
     }
 

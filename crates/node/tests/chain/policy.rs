@@ -85,7 +85,7 @@ impl Mood {
             Self::Failing => "it answered with status 500",
             Self::Lying => "maxFeePerGas",
             Self::Inventing => "action",
-            Self::Endless => "its answer is above 65536 bytes",
+            Self::Endless => "its answer is above 393216 bytes",
             Self::Good => "pay more",
         }
     }

@@ -1,5 +1,7 @@
 //! Nodes as processes, on one database. Dropping one kills it.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
@@ -8,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use fencepost_testkit::postgres::connect;
 use fencepost_testkit::wait;
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -21,6 +24,12 @@ pub(crate) const SKEW: Duration = Duration::from_millis(200);
 /// How long a request may take to be forwarded.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(1);
 
+/// The file of a node that asks for a key, and what shows it.
+const KEYS: &str = "[[key]]\nname = \"all\"\n\
+    sha256 = \"49944ee1fbb9d6f1ab5e9d81ca0bf7c0c7bb8990e7fce50be6ca34f6c98952b0\"\n\
+    scopes = [\"submit\", \"read\", \"operate\"]\n";
+pub(crate) const BEARER: &str = "Bearer secret of ops";
+
 /// What all nodes share.
 pub(crate) struct Fleet {
     store: String,
@@ -28,6 +37,11 @@ pub(crate) struct Fleet {
     /// Further lines of the configuration, by section.
     more: String,
     log: &'static str,
+    schema: &'static str,
+    /// A variable of the environment, with its value.
+    env: Option<(&'static str, String)>,
+    /// How many file descriptors a node may have; none is as many as this process.
+    descriptors: Option<u32>,
     pub(crate) http: Client,
 }
 
@@ -79,6 +93,9 @@ impl Fleet {
             home: TempDir::new()?,
             more: String::new(),
             log: "info",
+            schema: "public",
+            env: None,
+            descriptors: None,
             http: Client::builder().timeout(Duration::from_secs(30)).build()?,
         })
     }
@@ -90,9 +107,53 @@ impl Fleet {
         }
     }
 
+    /// With their tables in another schema.
+    pub(crate) fn schema(self, schema: &'static str) -> Self {
+        Self { schema, ..self }
+    }
+
+    /// A file beside the configurations.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
     /// With more in their logs.
     pub(crate) fn logging(self, log: &'static str) -> Self {
         Self { log, ..self }
+    }
+
+    /// With a variable of the environment.
+    pub(crate) fn env(self, name: &'static str, value: &str) -> Self {
+        Self {
+            env: Some((name, value.to_owned())),
+            ..self
+        }
+    }
+
+    /// With so many file descriptors, soft and hard.
+    pub(crate) fn descriptors(self, limit: u32) -> Self {
+        Self {
+            descriptors: Some(limit),
+            ..self
+        }
+    }
+
+    /// With a key that nodes ask for and clients show.
+    pub(crate) fn keyed(mut self) -> Result<Self> {
+        let file = self.home.path().join("keys.toml");
+        std::fs::write(&file, KEYS)?;
+        // Others must not be able to read keys.
+        std::fs::set_permissions(&file, Permissions::from_mode(0o600))?;
+        self.more = format!("{}[auth]\nkeys_file = \"{}\"\n", self.more, file.display());
+        let mut headers = HeaderMap::new();
+        headers.insert(AUTHORIZATION, HeaderValue::from_static(BEARER));
+        let mut http = Client::builder().timeout(Duration::from_secs(30));
+        if self.descriptors.is_some() {
+            // A node that runs out of them closes idle connections, and a request could be sent into one.
+            http = http.pool_max_idle_per_host(0);
+        }
+        self.http = http.default_headers(headers).build()?;
+        Ok(self)
     }
 
     fn config(&self, id: &str) -> Result<PathBuf> {
@@ -106,11 +167,12 @@ impl Fleet {
             .collect();
         let text = format!(
             "[node]\nid = \"{id}\"\nlisten = \"127.0.0.1:0\"\ncluster_secret_env = \"CLUSTER_SECRET\"\n\
-             [store]\nurl = \"{}\"\nstatement_timeout = \"1s\"\n\
+             [store]\nurl = \"{}\"\nschema = \"{}\"\nstatement_timeout = \"1s\"\n\
              [[chain]]\nname = \"main\"\nid = 1\n{}\
              [lease]\nduration = \"{}ms\"\nrenew_interval = \"500ms\"\nclock_skew_allowance = \"{}ms\"\n\
              [nonce]\nchain_query = false\n[routing]\ndeadline = \"{}ms\"\n{}",
             self.store,
+            self.schema,
             signers.concat(),
             LEASE.as_millis(),
             SKEW.as_millis(),
@@ -122,21 +184,55 @@ impl Fleet {
         Ok(file)
     }
 
-    /// Starts a node and waits until it is ready.
-    pub(crate) async fn start(&self, id: &str) -> Result<Member> {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_fencepost"))
-            .args(["serve", "--config"])
+    fn command(&self, id: &str, verb: &[&str]) -> Result<Command> {
+        let program = env!("CARGO_BIN_EXE_fencepost");
+        let mut command = match self.descriptors {
+            None => Command::new(program),
+            Some(limit) => {
+                let mut shell = Command::new("sh");
+                let limited = format!("ulimit -n {limit} && exec \"$0\" \"$@\"");
+                shell.args(["-c", &limited, program]);
+                shell
+            }
+        };
+        command
+            .args(verb)
+            .arg("--config")
             .arg(self.config(id)?)
             .env(
                 "CLUSTER_SECRET",
                 "a secret that all nodes of the cluster share",
             )
             .env("RUST_LOG", self.log)
+            .env_remove("PGPASSWORD")
+            .envs(self.env.clone())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()?;
+            .kill_on_drop(true);
+        Ok(command)
+    }
+
+    /// Starts a node that must not come up, and returns what it says.
+    pub(crate) async fn refused(&self, id: &str) -> Result<String> {
+        let mut command = self.command(id, &["serve"])?;
+        let output = tokio::time::timeout(wait::PATIENCE, command.output()).await??;
+        ensure!(!output.status.success(), "{id} came up");
+        Ok(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    /// Runs another verb with a node's configuration, and returns what it prints.
+    pub(crate) async fn run(&self, id: &str, verb: &[&str]) -> Result<String> {
+        let mut command = self.command(id, verb)?;
+        command.stdout(Stdio::piped());
+        let output = tokio::time::timeout(wait::PATIENCE, command.output()).await??;
+        ensure!(output.status.success(), "{output:?}");
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Starts a node and waits until it is ready.
+    pub(crate) async fn start(&self, id: &str) -> Result<Member> {
+        let mut child = self.command(id, &["serve"])?.spawn()?;
         let log = Arc::new(Mutex::new(Vec::new()));
         let lines = BufReader::new(child.stderr.take().context("its log")?).lines();
         let (ready, listening) = oneshot::channel();
@@ -193,6 +289,16 @@ impl Fleet {
         Ok(())
     }
 
+    /// The token of a signer's lane, and when its lease ends, in milliseconds.
+    pub(crate) async fn lease(&self, n: u8) -> Result<(i64, i64)> {
+        let sql = "SELECT fencing_token, (extract(epoch FROM expires_at) * 1000)::bigint
+                     FROM signer_lease WHERE signer = decode($1, 'hex')";
+        let client = connect(&self.store).await?;
+        let hex = signer(n).trim_start_matches("0x").to_owned();
+        let row = client.query_one(sql, &[&hex]).await?;
+        Ok((row.get(0), row.get(1)))
+    }
+
     /// Who leads a signer's lane, by the database's clock.
     /// Who led last, whether its lease has run out or not.
     pub(crate) async fn owner(&self, n: u8) -> Result<Option<String>> {
@@ -232,7 +338,11 @@ async fn keep_log(
 
 impl Member {
     pub(crate) async fn post(&self, body: &Value) -> reqwest::Result<Answer> {
-        let sent = self.http.post(format!("{}/api/v1/tx", self.url)).json(body);
+        self.post_to("/api/v1/tx", body).await
+    }
+
+    pub(crate) async fn post_to(&self, path: &str, body: &Value) -> reqwest::Result<Answer> {
+        let sent = self.http.post(format!("{}{path}", self.url)).json(body);
         answer(sent.send().await?).await
     }
 
@@ -277,16 +387,39 @@ impl Member {
 
     /// Kilobytes of memory that the process holds.
     pub(crate) fn memory_kb(&self) -> Result<u64> {
+        self.status_kb("VmRSS:")
+    }
+
+    /// The most that it ever held.
+    pub(crate) fn memory_peak_kb(&self) -> Result<u64> {
+        self.status_kb("VmHWM:")
+    }
+
+    fn status_kb(&self, name: &str) -> Result<u64> {
         let pid = self.child.id().context("it runs")?;
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
         let number = line.context("a line")?.trim().trim_end_matches(" kB");
         Ok(number.parse()?)
+    }
+
+    /// How many lines of its log have this code.
+    pub(crate) fn lines(&self, code: &str) -> usize {
+        let log = self.log.lock().unwrap();
+        log.iter().filter(|entry| entry["code"] == code).count()
     }
 
     /// Whether it has logged this code.
     pub(crate) fn has_logged(&self, code: &str) -> bool {
         self.logged("code", code)
+    }
+
+    /// Whether it has logged that something of this signer's lane is missing after a failover.
+    pub(crate) fn has_lost(&self, signer: &str) -> bool {
+        let log = self.log.lock().unwrap();
+        let is_it = |entry: &Value| entry["signer"].as_str() == Some(signer);
+        log.iter()
+            .any(|entry| entry["code"] == "failover_loss" && is_it(entry))
     }
 
     /// Whether a line of its log has this field.

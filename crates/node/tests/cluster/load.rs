@@ -39,14 +39,19 @@ struct Shared {
 }
 
 impl Load {
-    /// Starts clients that go round these nodes.
+    /// Starts clients that go round these nodes, all for the first signer.
     pub(crate) fn start(fleet: &Fleet, urls: &[&str], clients: usize) -> Self {
+        Self::over(fleet, urls, clients, &[1])
+    }
+
+    /// The same for several signers in turn: each client keeps to one.
+    pub(crate) fn over(fleet: &Fleet, urls: &[&str], clients: usize, signers: &[u8]) -> Self {
         let shared = Arc::new(Shared::default());
         let urls: Vec<String> = urls.iter().map(|url| format!("{url}/api/v1/tx")).collect();
         let mut set = JoinSet::new();
         for n in 0..clients {
             set.spawn(client(
-                n,
+                (n, signers[n % signers.len()]),
                 fleet.http.clone(),
                 urls.clone(),
                 Arc::clone(&shared),
@@ -81,7 +86,12 @@ impl Load {
     }
 }
 
-async fn client(n: usize, http: Client, urls: Vec<String>, shared: Arc<Shared>) -> Seen {
+async fn client(
+    (n, signer): (usize, u8),
+    http: Client,
+    urls: Vec<String>,
+    shared: Arc<Shared>,
+) -> Seen {
     let mut seen = Seen::default();
     let mut turn = n;
     for count in 0.. {
@@ -89,7 +99,7 @@ async fn client(n: usize, http: Client, urls: Vec<String>, shared: Arc<Shared>) 
             break;
         }
         let name = format!("client-{n}-{count}");
-        let body = request(1, Some(&name));
+        let body = request(signer, Some(&name));
         let began = Instant::now();
         // Twice, so that what was told once is told again.
         for _ in 0..2 {

@@ -3,18 +3,19 @@
 
 use super::process::{Home, Node, SIGNER, run};
 use anyhow::{Result, ensure};
-use serde_json::Value;
+use fencepost_testkit::wait;
+use serde_json::{Value, json};
 
 struct Asked {
     node: Node,
-    _home: Home,
+    home: Home,
 }
 
 impl Asked {
     async fn new() -> Result<Self> {
         let home = Home::new()?;
         let node = home.serve().await?;
-        Ok(Self { node, _home: home })
+        Ok(Self { node, home })
     }
 
     async fn run(&self, line: &str) -> Result<(Option<i32>, String)> {
@@ -137,5 +138,27 @@ async fn what_a_node_refuses_is_told_with_its_code_and_fields() -> Result<()> {
     );
     let (code, said) = run(&["signers", "list", "--url", "node-1"]).await?;
     assert_eq!(code, Some(2), "{said}");
+    Ok(())
+}
+
+/// A prober sees that signers stand still without a key and without knowing which.
+#[tokio::test]
+async fn readiness_tells_how_many_signers_are_paused() -> Result<()> {
+    let mut asked = Asked::new().await?;
+    asked
+        .text(&format!("signers pause {SIGNER} --reason audit"))
+        .await?;
+    // A node counts when it starts, and then every quarter of a minute.
+    asked.node.signal("TERM")?;
+    asked.node.ended().await?;
+    asked.node = asked.home.serve().await?;
+    let node = &asked.node;
+    let ready = wait::until("lanes are counted", || async {
+        let ready = node.get("/readyz").await?;
+        Ok((!ready["paused"].is_null()).then_some(ready))
+    })
+    .await?;
+    assert_eq!((&ready["paused"], &ready["held"]), (&json!(1), &json!(0)));
+    assert_eq!(ready["status"], "ready");
     Ok(())
 }

@@ -168,6 +168,68 @@ async fn a_hold_after_a_failover_is_left_alone_without_the_word() -> Result<()> 
     .await
 }
 
+/// Only signers that are held after a failover, each by itself; nothing without the word, and nothing for one and all.
+#[tokio::test]
+async fn every_held_signer_is_reconciled_with_one_command() -> Result<()> {
+    let signers = json!({"nextCursor": null, "signers": [
+        {"signer": "0xA", "chain": "main", "paused": "FAILOVER"},
+        {"signer": "0xB", "chain": "main", "paused": null},
+        {"signer": "0xC", "chain": "side", "paused": "OPERATOR"},
+        {"signer": "0xD", "chain": "side", "paused": "FAILOVER"},
+    ]});
+    let of = |signer: &str, chain: &str| {
+        json!({
+            "signer": signer, "chain": chain, "nextNonce": {"before": 1, "after": 2},
+            "paused": {"before": "FAILOVER", "after": null},
+        })
+    };
+    let answers = [signers, of("0xA", "main"), of("0xD", "side")];
+    for dry_run in [true, false] {
+        let flag = if dry_run { " --dry-run" } else { "" };
+        let line = format!("signers reconcile --all --after-failover --reason compared{flag}");
+        let done = typed(&line, &answers).await?;
+        assert_eq!(done.code, Some(0), "{}", done.said);
+        let body = |chain: &str| {
+            let mut body = json!({"chain": chain, "reason": "compared"});
+            if dry_run {
+                body["dryRun"] = json!(true);
+            }
+            body
+        };
+        let expected = [
+            ("GET /api/v1/signers".to_owned(), Value::Null),
+            (
+                "POST /api/v1/signers/0xA/reconcile".to_owned(),
+                body("main"),
+            ),
+            (
+                "POST /api/v1/signers/0xD/reconcile".to_owned(),
+                body("side"),
+            ),
+        ];
+        assert_eq!(done.heard, expected);
+        ensure!(done.said.contains("FAILOVER → -"), "{}", done.said);
+        ensure!(
+            done.said.contains("Nothing was changed") == dry_run,
+            "{}",
+            done.said
+        );
+    }
+    for line in [
+        "--all --reason compared",
+        "0xA --all --after-failover --reason compared",
+    ] {
+        let refused = typed(&format!("signers reconcile {line}"), &[]).await?;
+        assert_eq!(
+            (refused.code, refused.heard.len()),
+            (Some(2), 0),
+            "{}",
+            refused.said
+        );
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn what_is_done_to_a_signer_says_why_and_can_be_read_again() -> Result<()> {
     check(

@@ -1,5 +1,8 @@
 //! Processes of the built program: a node of its own in a directory of its own, and commands.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -47,6 +50,15 @@ pub(crate) fn client() -> reqwest::Client {
         .timeout(wait::PATIENCE)
         .build()
         .unwrap()
+}
+
+/// Writes a file that only its owner can read, as nodes want their secrets.
+pub(crate) fn private(file: &str, text: &str) -> Result<()> {
+    std::fs::write(file, text)?;
+    Ok(std::fs::set_permissions(
+        file,
+        Permissions::from_mode(0o600),
+    )?)
 }
 
 /// A directory with a configuration.
@@ -99,10 +111,21 @@ impl Home {
         self.0.path().join("fencepost.toml").display().to_string()
     }
 
+    /// With a WebSocket endpoint for its chain, which must have `rpc`.
+    pub(crate) fn announce(&self, ws: &str) -> Result<()> {
+        let text = std::fs::read_to_string(self.config())?;
+        let text = text.replace("rpc =", &format!("ws = \"{ws}\", rpc ="));
+        Ok(std::fs::write(self.config(), text)?)
+    }
+
     /// Adds lines to the configuration.
     pub(crate) fn add(&self, lines: &str) -> Result<()> {
         let text = std::fs::read_to_string(self.config())?;
         Ok(std::fs::write(self.config(), format!("{text}{lines}\n"))?)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
     }
 
     pub(crate) fn has_store(&self) -> bool {
@@ -119,20 +142,34 @@ impl Home {
 
     /// The same, with its log behind the line that it is ready.
     pub(crate) async fn serve_with_log(&self) -> Result<(Node, BufReader<ChildStderr>)> {
-        let mut child = fencepost(&["serve", "--config", &self.config()])
+        self.serve_logging("info").await
+    }
+
+    /// The same, where the log has what the filter lets through.
+    pub(crate) async fn serve_logging(
+        &self,
+        filter: &str,
+    ) -> Result<(Node, BufReader<ChildStderr>)> {
+        let mut serve = fencepost(&["serve", "--log", filter, "--config", &self.config()]);
+        Self::serve_by(&mut serve).await
+    }
+
+    /// The same by a command that starts it.
+    pub(crate) async fn serve_by(command: &mut Command) -> Result<(Node, BufReader<ChildStderr>)> {
+        let mut child = command
             .env("FENCEPOST__NODE__LISTEN", "127.0.0.1:0")
             .env("KEYED", "01".repeat(32))
             .stderr(Stdio::piped())
             .spawn()?;
         let log = child.stderr.take().context("its log")?;
         let mut log = BufReader::new(log);
-        let url = timeout(wait::PATIENCE, ready(&mut log)).await??;
-        Ok((Node { url, child }, log))
+        let (url, said) = timeout(wait::PATIENCE, ready(&mut log)).await??;
+        Ok((Node { url, said, child }, log))
     }
 }
 
-/// Waits for the line that says where the node listens.
-async fn ready(log: &mut BufReader<ChildStderr>) -> Result<String> {
+/// Waits for the line that says where the node listens. Returns that, and all lines up to it.
+async fn ready(log: &mut BufReader<ChildStderr>) -> Result<(String, String)> {
     let mut said = String::new();
     loop {
         let begun = said.len();
@@ -142,7 +179,7 @@ async fn ready(log: &mut BufReader<ChildStderr>) -> Result<String> {
         let entry: Value = serde_json::from_str(&said[begun..])?;
         if let (true, Some(listening)) = (entry["message"] == "ready", entry["listening"].as_str())
         {
-            return Ok(format!("http://{listening}"));
+            return Ok((format!("http://{listening}"), said));
         }
     }
 }
@@ -150,6 +187,8 @@ async fn ready(log: &mut BufReader<ChildStderr>) -> Result<String> {
 /// A running node.
 pub(crate) struct Node {
     pub(crate) url: String,
+    /// What it had logged when it was ready.
+    pub(crate) said: String,
     child: Child,
 }
 
@@ -189,8 +228,12 @@ impl Node {
         .await
     }
 
+    pub(crate) fn pid(&self) -> Result<u32> {
+        self.child.id().context("it runs")
+    }
+
     pub(crate) fn signal(&self, name: &str) -> Result<()> {
-        let pid = self.child.id().context("it runs")?.to_string();
+        let pid = self.pid()?.to_string();
         let sent = std::process::Command::new("kill")
             .args([&format!("-{name}"), &pid])
             .status()?;

@@ -440,10 +440,12 @@ fn batches(
             let tx = Uuid::now_v7();
             NewTx {
                 tx: TxId(tx),
+                seal: None,
                 request_id: RequestId::new(tx.to_string()).ok(),
                 body: Body::Managed(payload.clone()),
                 not_after: None,
                 meta: None,
+                created_by: None,
             }
         };
         let tx = old.map_or_else(fresh, |old| NewTx {

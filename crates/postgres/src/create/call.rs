@@ -19,6 +19,8 @@ struct Lanes {
     next: Vec<i64>,
     n: Vec<i64>,
     passes_queue: Sparse<bool>,
+    /// The first time after which one of its rows is to be given no nonce.
+    until: Sparse<Timestamp>,
 }
 
 #[derive(Default)]
@@ -41,11 +43,13 @@ struct Rows<'a> {
     nonce: Vec<i64>,
     not_after: Sparse<Timestamp>,
     meta: Sparse<&'a str>,
+    created_by: Sparse<&'a str>,
     lock: Sparse<Uuid>,
     ttl: Sparse<i64>,
     ord: Vec<i32>,
     /// Absent for what is due at once.
     due: Sparse<i64>,
+    seal: Sparse<&'a [u8]>,
 }
 
 /// One statement's parameters, fixed before its first try.
@@ -81,6 +85,7 @@ impl<'a> Call<'a> {
         self.lanes.n.push(crate::rows(layout.places.len()));
         // Filling gaps takes nobody's turn.
         self.lanes.passes_queue.mark(plan.nonces.is_empty());
+        self.lanes.until.push(work.until(layout));
         for nonce in &plan.nonces[..plan.from_free] {
             self.add_free(lane, *nonce, true);
         }
@@ -126,11 +131,13 @@ impl<'a> Call<'a> {
         rows.nonce.push(nonce.column());
         rows.not_after.push(tx.not_after);
         rows.meta.push(tx.meta.as_ref().map(|meta| meta.as_str()));
+        rows.created_by.push(tx.created_by.as_deref());
         rows.lock.push(loan.map(|loan| loan.lock.0));
         rows.ttl.push(loan.map(|loan| micros(loan.ttl)));
         rows.ord.push(ord);
         rows.due
             .push(loan.map(|loan| micros(loan.ttl + loan.grace)));
+        rows.seal.push(tx.seal.as_ref().map(|seal| seal.as_slice()));
     }
 
     /// Whether nonces that were given back are used up, or may be.
@@ -168,6 +175,9 @@ impl<'a> Call<'a> {
             &rows.ttl,
             &rows.ord,
             &rows.due,
+            &rows.created_by,
+            &rows.seal,
+            &lanes.until,
         ];
         if self.takes_free() {
             params.extend([&free.lane as &(dyn ToSql + Sync), &free.nonce, &free.needed]);

@@ -98,6 +98,14 @@ impl<'a> Work<'a> {
         Ok(Layout { plan, places })
     }
 
+    /// The first time after which one of these is not to be given a nonce.
+    pub(crate) fn until(&self, layout: &Layout) -> Option<Timestamp> {
+        let places = layout.places.iter();
+        places
+            .filter_map(|(place, _)| self.batch.txs[*place].not_after)
+            .min()
+    }
+
     /// The nonce that a placeholder asks for; others take what comes.
     pub(crate) fn asked(&self, place: usize) -> Option<Nonce> {
         match self.batch.txs[place].body {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use fencepost_app::ports::{Holder, LaneMoves, Move, check};
+use fencepost_domain::confirmation::Stretch;
 use fencepost_domain::flat::Name;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -57,6 +58,7 @@ struct Events<'a> {
     block_hash: Sparse<Vec<u8>>,
     new_fork: Sparse<bool>,
     note: Sparse<Cow<'a, str>>,
+    confirmations: Sparse<Vec<u8>>,
 }
 
 /// Bytes to store, outcomes of sends and closed remedies; nothing for most moves.
@@ -184,6 +186,8 @@ impl<'a> Call<'a> {
             .push(event.block.map(|block| block.hash.to_vec()));
         e.new_fork.mark(event.new_fork);
         e.note.push(event.note.as_deref().map(check::clean));
+        e.confirmations
+            .push(event.confirmations.as_ref().map(Stretch::column));
     }
 
     fn add_extras(&mut self, step: &'a Move) {
@@ -221,7 +225,7 @@ impl<'a> Call<'a> {
     }
 
     /// In the order of the statement's numbers.
-    pub(crate) fn params(&self) -> [&(dyn ToSql + Sync); 47] {
+    pub(crate) fn params(&self) -> [&(dyn ToSql + Sync); 48] {
         let (l, r, e) = (&self.lanes, &self.rows, &self.events);
         let x = &self.extras;
         [
@@ -272,6 +276,7 @@ impl<'a> Call<'a> {
             &x.outcome,
             &x.remedy,
             &x.refused,
+            &e.confirmations,
         ]
     }
 }

@@ -88,6 +88,19 @@ async fn counters_at_their_end_refuse_and_write_nothing() -> Result<()> {
     Ok(())
 }
 
+/// A decision to do nothing.
+fn undecided(audit: &Audit) -> Decided {
+    Decided {
+        remedy: RemedyId(1),
+        action: None,
+        fees: None,
+        raw: None,
+        severity: None,
+        after: None,
+        audit: audit.clone(),
+    }
+}
+
 #[tokio::test]
 async fn an_unknown_lane_is_named_as_such_everywhere() -> Result<()> {
     let post = Post::new(LONG).await?;
@@ -115,7 +128,7 @@ async fn an_unknown_lane_is_named_as_such_everywhere() -> Result<()> {
         moves: vec![step],
     };
     let apply = moves(a.plan(id(1), sign(1)).await);
-    let lower = CursorMove::Lower { to: cursor };
+    let lower = CursorMove::Set { to: cursor };
     let raise = CursorMove::Raise {
         holder: a.holder.clone(),
         held,
@@ -144,14 +157,11 @@ async fn an_unknown_lane_is_named_as_such_everywhere() -> Result<()> {
     assert_eq!(store.release(me, &[held]).await?, []);
     let paused = store.pause(held.lane, PauseChange::Resume, &audit).await?;
     assert_eq!(paused, Paused::UnknownLane);
-    let decided = Decided {
-        remedy: RemedyId(1),
-        action: None,
-        fees: None,
-        audit: audit.clone(),
-    };
-    let decided = store.decide_remedy(me, held, &decided).await?;
-    assert_eq!(decided, Decision::Fenced);
+    let decided = undecided(&audit);
+    assert_eq!(
+        store.decide_remedy(me, held, &decided).await?,
+        Decision::Fenced
+    );
     for to in [lower, raise] {
         let moved = store.move_cursor(held.lane, &to, &audit).await?;
         assert_eq!(moved, CursorMoved::UnknownLane, "{to:?}");
@@ -217,7 +227,7 @@ async fn a_nul_in_what_must_be_kept_as_it_is_is_refused() -> Result<()> {
     ];
     for audit in spoilt {
         let what = format!("{audit:?}");
-        let lower = CursorMove::Lower { to: Nonce::ZERO };
+        let lower = CursorMove::Set { to: Nonce::ZERO };
         let answer = a.store.pause(lane, PauseChange::Resume, &audit).await;
         assert_invalid(&answer, &what);
         let answer = a.store.move_cursor(lane, &lower, &audit).await;

@@ -1,6 +1,8 @@
 //! The deeds: each kind of critical write, with the truth that its caller must be told and the
 //! traces that it must leave exactly once, whatever happened to its replies.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use fencepost_app::ports::{
     Acquired, Action, AskedRemedy, Audit, Bid, Decided, Decision, Enqueued, Held, Holder,
@@ -188,7 +190,7 @@ impl Deed {
                 seat.mine(id(first), first).await;
                 Plan::Complete(me, moves(seat, first, Input::Final).await, n)
             }
-            Self::Submit => lend(seat, first, SettleAct::Submitted(hash(first))).await,
+            Self::Submit => lend(seat, first, submitted(first)).await,
             Self::Recycle => lend(seat, first, SettleAct::Recycle).await,
             Self::Ask => {
                 seat.accept(vec![tx(first)]).await;
@@ -261,7 +263,7 @@ impl Plan {
                 let Acquired::Leading(lead) = answer else {
                     panic!("not leading: {answer:?}");
                 };
-                assert_eq!((lead.token, lead.changed), (*token, true));
+                assert_eq!((lead.token, lead.changed()), (*token, true));
             }
         }
         Ok(())
@@ -320,12 +322,22 @@ async fn question(seat: &Seat, n: u64, action: Option<Action>) -> Result<Plan> {
             max_fee: u128::MAX,
             max_priority_fee: Some(1),
         }),
+        raw: None,
+        severity: None,
+        after: None,
         audit: Audit {
             details: None,
             ..audit()
         },
     };
     Ok(Plan::Decide(me.clone(), held, decided))
+}
+
+fn submitted(n: u64) -> SettleAct {
+    SettleAct::Submitted {
+        hash: hash(n),
+        due_in: Duration::ZERO,
+    }
 }
 
 async fn lend(seat: &Seat, n: u64, act: SettleAct) -> Plan {

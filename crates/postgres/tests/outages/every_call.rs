@@ -80,6 +80,9 @@ impl Words {
                 remedy: RemedyId(1),
                 action: None,
                 fees: None,
+                raw: None,
+                severity: None,
+                after: None,
                 audit: audit(),
             },
             retire: Retire {
@@ -91,14 +94,17 @@ impl Words {
             settle: Settle {
                 reservation: id(1),
                 lock: lock(1),
-                act: SettleAct::Submitted(hash(1)),
+                act: SettleAct::Submitted {
+                    hash: hash(1),
+                    due_in: Duration::ZERO,
+                },
             },
             raise: CursorMove::Raise {
                 holder: seat.holder.clone(),
                 held: seat.held,
                 to: Nonce::ZERO,
             },
-            lower: CursorMove::Lower { to: Nonce::ZERO },
+            lower: CursorMove::Set { to: Nonce::ZERO },
             key: Key::Id(id(1)),
             page: PageQuery {
                 limit: 1,

@@ -67,7 +67,7 @@ async fn paused_meanwhile(deed: Deed, remedy: Remedy) -> Result<bool> {
         let bid = Bid { lane, fresh: true };
         let holder = &post.seat.holder;
         let answer = only(post.direct().acquire(holder, &url("a"), &[bid]).await?);
-        assert!(leading(answer).changed);
+        assert!(leading(answer).changed());
     }
     assert!(!has_happened(&post, deed).await?, "so says a look-up");
     let resumed = post

@@ -55,7 +55,13 @@ async fn a_migration_that_waits_for_a_backup_stops_nobody() -> Result<()> {
     let before = "ALTER TABLE managed_tx DROP CONSTRAINT is_sound;
         ALTER TABLE signer_lease DROP CONSTRAINT is_sound;
         DROP FUNCTION is_sound_tx, is_sound_lane;
-        DELETE FROM refinery_schema_history WHERE version = 4";
+        DROP TABLE failover_lane, failover_node, store_era, store_name, store_replaced;
+        ALTER TABLE store_identity DROP COLUMN feed_seq, DROP COLUMN era, DROP COLUMN leap, DROP COLUMN feed_waits;
+        ALTER TABLE remedy DROP CONSTRAINT lane_of_act, DROP COLUMN raw, DROP COLUMN severity, DROP COLUMN then_state,
+              DROP COLUMN node, DROP COLUMN token;
+        ALTER TABLE managed_tx DROP COLUMN seal, DROP COLUMN created_by;
+        ALTER TABLE tx_event DROP COLUMN confirmations;
+        DELETE FROM refinery_schema_history WHERE version >= 4";
     backup.batch_execute(before).await?;
     let dump = "BEGIN; SELECT FROM managed_tx";
     backup.batch_execute(dump).await?;

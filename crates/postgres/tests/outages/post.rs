@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use fencepost_app::ports::{Bid, Held, Holder, Store, Terms};
 use fencepost_domain::ids::NodeId;
-use fencepost_postgres::{PostgresStore, Settings};
+use fencepost_postgres::{Failover, PostgresStore, Settings};
 use fencepost_store_tests::bench::{Seat, leading, only, url};
 use fencepost_store_tests::builders::lane;
 use fencepost_store_tests::dump::Dump;
@@ -56,6 +56,8 @@ pub(crate) fn settings(name: &str, url: String, statement_timeout: Duration) -> 
         read_connections: 2,
         statement_timeout,
         application_name: name.to_owned(),
+        // What is proved here is what happens before anybody vouches for a lane.
+        failover: Failover::Hold,
         ..Settings::new(url)
     }
 }

@@ -43,7 +43,7 @@ async fn hold_row(stage: &Stage) -> Result<Client> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_that_waited_until_its_lease_ran_out_is_fenced() -> Result<()> {
-    try_join_all(WRITES.map(write_behind)).await?;
+    try_join_all(WRITES.map(|write| Box::pin(write_behind(write)))).await?;
     Ok(())
 }
 

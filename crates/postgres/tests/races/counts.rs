@@ -3,6 +3,8 @@
 //!
 //! A leader gives a reservation back, among other moves, while its holder says that it was used.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use fencepost_app::ports::{LaneMoved, Move, Settle, SettleAct, Settled, Store as _};
 use fencepost_domain::transition::Input;
@@ -33,7 +35,10 @@ async fn settle(stage: &Stage) -> Result<(Gate, JoinHandle<Result<()>>)> {
         let call = Settle {
             reservation: id(1),
             lock: lock(1),
-            act: SettleAct::Submitted(hash(11)),
+            act: SettleAct::Submitted {
+                hash: hash(11),
+                due_in: Duration::ZERO,
+            },
         };
         let settled = holder.settle(&call).await?;
         assert!(matches!(settled, Settled::Done(_)), "{settled:?}");
@@ -87,8 +92,13 @@ async fn play(sql: &str) -> Result<(Stage, Seat)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn twin_counting_after_the_commit_leaves_a_hole_in_the_history() -> Result<()> {
-    let joined = "note)\n      JOIN moved ON moved.tx_id = i.tx_id\n     WHERE";
-    let sql = edit(&uncounted(), "note)\n     WHERE", joined);
+    let joined =
+        "new_fork, note, confirmations)\n      JOIN moved ON moved.tx_id = i.tx_id\n     WHERE";
+    let sql = edit(
+        &uncounted(),
+        "new_fork, note, confirmations)\n     WHERE",
+        joined,
+    );
     let (stage, a) = play(&sql).await?;
     let told = stage.number("SELECT count(*) FROM tx_event").await?;
     assert_eq!((told, stage.lane_row(&a).await?.lane_seq), (4, 5));

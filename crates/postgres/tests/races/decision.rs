@@ -22,6 +22,9 @@ async fn decide(seat: &Seat, action: Option<Action>) -> Result<Decision> {
         remedy: question(seat).await?.id,
         action,
         fees: None,
+        raw: None,
+        severity: None,
+        after: None,
         audit: audit(),
     };
     let (me, held) = (&seat.holder, seat.held);

@@ -92,7 +92,7 @@ async fn take(seats: Vec<Seat>, backwards: bool) -> Result<usize> {
     let bids: Vec<Bid> = turned(&seats, backwards).iter().map(bid).collect();
     for _ in 0..ROUNDS {
         for answer in store.acquire(holder, &url("a"), &bids).await? {
-            let kept = matches!(&answer, Acquired::Leading(lead) if !lead.changed);
+            let kept = matches!(&answer, Acquired::Leading(lead) if !lead.changed());
             ensure!(kept || answer == Acquired::Busy, "{answer:?}");
             busy += usize::from(!kept);
         }

@@ -202,7 +202,10 @@ async fn settle(seat: &Seat, shared: &Shared, dice: &mut Dice, tally: &mut Tally
         act: match dice.throw(3) {
             0 => SettleAct::Recycle,
             1 => SettleAct::Extend(Duration::from_mins(20)),
-            _ => SettleAct::Submitted(hash(shared.number())),
+            _ => SettleAct::Submitted {
+                hash: hash(shared.number()),
+                due_in: Duration::ZERO,
+            },
         },
     };
     seat.store.settle(&call).await?;
@@ -282,7 +285,7 @@ async fn node(stage: Arc<Stage>, name: &'static str, shared: Arc<Shared>) -> Res
         let Some(lead) = lead.await? else { break };
         shared
             .takeovers
-            .fetch_add(u64::from(lead.changed), Ordering::Relaxed);
+            .fetch_add(u64::from(lead.changed()), Ordering::Relaxed);
         seat = seated(seat, &lead);
         let hands = [(); 2].map(|()| tokio::spawn(hand(seat.clone(), Arc::clone(&shared))));
         for hand in hands {

@@ -38,7 +38,7 @@ async fn prepared(write: Write) -> Result<(Stage, Seat)> {
 /// The write stops after it has taken the lane's row; the takeover comes, and must wait.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_takeover_waits_for_the_write_in_flight_and_sees_its_effects() -> Result<()> {
-    try_join_all(WRITES.map(takeover_behind)).await?;
+    try_join_all(WRITES.map(|write| Box::pin(takeover_behind(write)))).await?;
     Ok(())
 }
 
@@ -59,7 +59,7 @@ async fn takeover_behind(write: Write) -> Result<()> {
     assert_eq!(writing.await??, Answer::Written, "{write:?}");
     let written = stage.lane_row(&a).await?;
     let lead = leading(taking.await??);
-    assert!(lead.changed);
+    assert!(lead.changed());
     assert_eq!(lead.token.column(), before.token + 1, "{write:?}");
     assert_eq!(lead.next_nonce.column(), written.next_nonce, "{write:?}");
     assert_sound(&a).await;
@@ -69,7 +69,7 @@ async fn takeover_behind(write: Write) -> Result<()> {
 /// Every fenced write renews: a rival that was about to take over finds the lease alive again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rival_that_waited_for_a_write_finds_the_lease_renewed() -> Result<()> {
-    try_join_all(WRITES.map(rival_behind)).await?;
+    try_join_all(WRITES.map(|write| Box::pin(rival_behind(write)))).await?;
     Ok(())
 }
 
@@ -119,7 +119,7 @@ async fn of_two_that_bid_for_a_new_lane_the_second_is_told_who_leads() -> Result
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_that_waited_for_a_takeover_changes_nothing() -> Result<()> {
     for rival in [Rival::NextIncarnation, Rival::OtherNode] {
-        try_join_all(WRITES.map(|write| write_behind(write, rival))).await?;
+        try_join_all(WRITES.map(|write| Box::pin(write_behind(write, rival)))).await?;
     }
     Ok(())
 }
@@ -154,7 +154,7 @@ async fn write_behind(write: Write, rival: Rival) -> Result<()> {
 /// Giving a lane up is a change of hands as well.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_write_that_waited_for_a_release_changes_nothing() -> Result<()> {
-    try_join_all(WRITES.map(write_behind_release)).await?;
+    try_join_all(WRITES.map(|write| Box::pin(write_behind_release(write)))).await?;
     Ok(())
 }
 

@@ -43,6 +43,7 @@ pub(crate) fn moves_with(feed: &str) -> String {
     let sql = edit(&sql, "/*renew*/", RENEW);
     let sql = edit(&sql, "/*feed*/", feed);
     let sql = edit(&sql, "/*seqs*/", "NULL::bigint[]");
+    let sql = edit(&sql, "/*ack*/", "NULL::bigint");
     let sql = edit(&sql, "/*token*/", TOKEN);
     edit(&sql, "/*tries*/", "i.signs IS TRUE")
 }
@@ -165,7 +166,10 @@ pub(crate) fn promotion(seat: &Seat, cursor: i64, txs: &[TxId]) -> Literals {
 
 /// The parameters of `decide.sql`, for a cancellation.
 pub(crate) fn decision(seat: &Seat, remedy: RemedyId) -> Literals {
-    let text = ["CANCEL", "1", "1", "policy", "because", "{}"].map(str::to_owned);
+    let text = [
+        "CANCEL", "1", "1", "policy", "because", "{}", "\\x02", "info", "track",
+    ]
+    .map(str::to_owned);
     let fence = [
         seat.held.lane.0.to_string(),
         seat.holder.node.as_str().to_owned(),

@@ -47,7 +47,10 @@ impl Ahead {
                 let call = Settle {
                     reservation: id(3),
                     lock: lock(3),
-                    act: SettleAct::Submitted(hash(33)),
+                    act: SettleAct::Submitted {
+                        hash: hash(33),
+                        due_in: Duration::ZERO,
+                    },
                 };
                 let settled = seat.store.settle(&call).await?;
                 assert!(matches!(settled, Settled::Done(_)), "{settled:?}");
@@ -59,13 +62,13 @@ impl Ahead {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_write_that_waited_for_a_renewal_is_written_whole() -> Result<()> {
-    try_join_all(WRITES.map(|write| write_behind(write, Ahead::Renewal))).await?;
+    try_join_all(WRITES.map(|write| Box::pin(write_behind(write, Ahead::Renewal)))).await?;
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_write_that_waited_for_a_holder_is_written_whole() -> Result<()> {
-    try_join_all(WRITES.map(|write| write_behind(write, Ahead::Settling))).await?;
+    try_join_all(WRITES.map(|write| Box::pin(write_behind(write, Ahead::Settling)))).await?;
     Ok(())
 }
 

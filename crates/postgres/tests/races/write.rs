@@ -108,6 +108,9 @@ impl Write {
                     remedy: question.id,
                     action: Some(Action::Replace),
                     fees: None,
+                    raw: None,
+                    severity: None,
+                    after: None,
                     audit: audit(),
                 };
                 let (me, held) = (&seat.holder, seat.held);

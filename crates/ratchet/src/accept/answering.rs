@@ -7,17 +7,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use fencepost_app::ports::{
     Acquired, Act, Acts, AskedRemedy, Audit, Backlog, Beat, Bid, Claimed, ClaimedRemedies, Clock,
-    CursorMove, CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Key, LaneBatch,
-    LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx, Orphan,
-    PageQuery, PauseChange, Paused, Pulse, Record, RemedyId, Renewed, Retire, Retired, Settle,
-    Settled, Store, StoreError, Stored, StoredAttempt, StoredEvent, check,
+    CursorMove, CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Import, Imported,
+    Key, LaneBatch, LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx,
+    Orphan, PageQuery, PauseChange, Paused, PausedLanes, Pulse, Reach, Record, RemedyId, Renewed,
+    Retire, Retired, Settle, Settled, Store, StoreError, Stored, StoredAttempt, StoredEvent,
+    Vouched, check,
 };
-use fencepost_domain::ids::{
-    ChainId, FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, TxId,
-};
+use fencepost_domain::ids::{FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, TxId};
 use fencepost_domain::nonce;
 use fencepost_domain::state::Wait;
 use fencepost_sqlite::SqliteStore;
+use jiff::Timestamp;
 
 use crate::alone::Hands;
 
@@ -60,8 +60,9 @@ macro_rules! asked {
 
 asked! {
     fn ping() -> Pulse;
+    fn now() -> Timestamp;
     fn join(node: &NodeId, url: &str) -> Incarnation;
-    fn beat(holder: &Holder, chains: &[ChainId]) -> Beat;
+    fn beat(holder: &Holder, chains: &[Reach]) -> Beat;
     fn open_lanes(lanes: &[Lane]) -> Vec<LaneId>;
     fn acquire(holder: &Holder, url: &str, bids: &[Bid]) -> Vec<Acquired>;
     fn renew(holder: &Holder, held: &[Held]) -> Vec<Renewed>;
@@ -71,8 +72,11 @@ asked! {
     fn lane(lane: Lane) -> Option<LaneView>;
     fn lanes(after: Option<LaneId>, limit: usize) -> Vec<LaneView>;
     fn backlog(after: Option<TxId>, limit: usize) -> Vec<Backlog>;
+    fn paused_lanes() -> Vec<PausedLanes>;
     fn pause(lane: LaneId, change: PauseChange, audit: &Audit) -> Paused;
+    fn vouch(holder: &Holder) -> Vouched;
     fn move_cursor(lane: LaneId, to: &CursorMove, audit: &Audit) -> CursorMoved;
+    fn import(lane: LaneId, import: &Import, audit: &Audit) -> Imported;
     fn gaps(lane: LaneId, from: Nonce, limit: usize) -> Vec<Nonce>;
     fn enqueue(txs: &[(LaneId, NewTx)], wait: Wait, queue_max: usize) -> Vec<Enqueued>;
     fn queued(lane: LaneId, limit: usize) -> Vec<Record>;
@@ -86,6 +90,7 @@ asked! {
     fn decide_remedy(holder: &Holder, held: Held, decided: &Decided) -> Decision;
     fn remedy_lanes(after: Option<LaneId>, limit: usize) -> Vec<LaneId>;
     fn acts(of: Acts, before: Option<RemedyId>, limit: usize) -> Vec<Act>;
+    fn record_refusal(audit: &Audit, answer: &str) -> ();
     fn settle(call: &Settle) -> Settled;
     fn retire(retire: &Retire) -> Retired;
     fn find(key: &Key) -> Option<Record>;
@@ -93,6 +98,7 @@ asked! {
     fn page(query: &PageQuery) -> Vec<Record>;
     fn unfinished(lane: LaneId, after: Option<Nonce>, limit: usize) -> Vec<Record>;
     fn history(tx: TxId, after: LaneSeq, limit: usize) -> Vec<StoredEvent>;
+    fn listing(txs: &[TxId]) -> Vec<StoredEvent>;
     fn attempts(txs: &[TxId]) -> Vec<StoredAttempt>;
     fn completions(after: FeedSeq, limit: usize) -> Feed;
 }

@@ -21,6 +21,8 @@ const WINDOW: usize = 40;
 /// What was seen of the chain.
 pub(crate) struct Mirror {
     depth: u64,
+    /// How many blocks on top of a transaction are told before it ends, where that is a number.
+    pub(super) listed: Option<u64>,
     signers: BTreeSet<Address>,
     /// The canonical blocks by height, from 1.
     canon: Vec<Arc<Block>>,
@@ -61,6 +63,10 @@ impl Mirror {
                 Rule::Safe => SAFE_LAG,
                 Rule::Finalized => FINALIZED_LAG,
             },
+            listed: match finality {
+                Rule::Confirmations(n) => Some(n),
+                Rule::Safe | Rule::Finalized => None,
+            },
             signers: lanes.iter().map(|lane| lane.signer).collect(),
             canon: Vec::new(),
             blocks: BTreeMap::new(),
@@ -77,6 +83,22 @@ impl Mirror {
         let number = self.blocks.get(block).map_or(0, |block| block.number());
         let elsewhere = self.forked_above.is_some_and(|above| number > above);
         elsewhere || self.replaced.contains(block)
+    }
+
+    /// The height and hash of the block below one that counted at some time.
+    pub(super) fn parent(&self, block: &B256) -> Option<(u64, B256)> {
+        let header = &self.blocks.get(block)?.header;
+        Some((header.number - 1, header.parent_hash))
+    }
+
+    /// The blocks that count on top of one, at most so many; none if that one does not count.
+    pub(super) fn on_top_of(&self, own: (u64, B256), most: u64) -> Option<Vec<(u64, B256)>> {
+        let at = usize::try_from(own.0).expect("it is in memory");
+        let counts = self.canon.get(at.checked_sub(1)?);
+        counts.filter(|block| block.hash == own.1)?;
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let above = self.canon[at..].iter().take(most);
+        Some(above.map(|block| (block.number(), block.hash)).collect())
     }
 
     /// An endpoint stays on a branch that was left, above this height.

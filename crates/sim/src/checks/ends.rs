@@ -62,6 +62,10 @@ impl Checker {
                 seen.push(Rare::Placeholder);
                 self.used_up(row, *nonce, at, Kind::Placeholder)
             }
+            Failed::Substituted(nonce, at) => {
+                seen.push(Rare::Substituted);
+                self.used_up(row, *nonce, at, Kind::Substitute)
+            }
             Failed::NonceTaken { nonce, foreign, .. } => {
                 seen.push(Rare::NonceTaken);
                 self.taken(row, *nonce, *foreign)

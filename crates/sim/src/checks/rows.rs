@@ -3,7 +3,7 @@
 use fencepost_app::ports::{Record, Store};
 use fencepost_domain::attempt::Kind;
 use fencepost_domain::ids::{LaneId, TxId};
-use fencepost_domain::state::{self, Failed, State, Why};
+use fencepost_domain::state::{self, Allocated, Failed, Signing, State, Why};
 use tokio::time::Instant;
 
 use super::{Checker, Known};
@@ -24,17 +24,16 @@ impl World {
             if row.attempts > known {
                 self.read_attempts(&row).await;
             }
-            let mut checker = self.checker();
             let mut broken = Vec::new();
             let mut seen = Vec::new();
-            checker.row(&row, &mut broken, &mut seen);
-            drop(checker);
+            self.checker().row(&row, &mut broken, &mut seen);
             for (promise, facts) in broken {
                 self.violate(promise, facts);
             }
             for rare in seen {
                 self.saw(rare);
             }
+            self.look_at_lists(&row).await;
         }
     }
 
@@ -83,6 +82,7 @@ impl Checker {
             self.undone(old.as_ref().expect("it had ended"), new, broken);
         }
         if new.state.is_final() {
+            self.ended_once.insert(new.tx);
             self.ended(new, broken, seen);
         }
         if let State::Stuck(stuck) = &new.state {
@@ -92,7 +92,7 @@ impl Checker {
                 Why::Refused => Some(Rare::StuckRefused),
                 Why::SignerError => Some(Rare::StuckSigner),
                 Why::ReorgAfterFinal => Some(Rare::ReorgAfterFinal),
-                Why::NonceTaken | Why::NoFunds => None,
+                Why::NonceTaken | Why::NoFunds | Why::Tampered => None,
             });
         }
     }
@@ -126,6 +126,11 @@ impl Checker {
         let Some(nonce) = now else {
             return;
         };
+        let is_given = before.is_none() && is_unsigned(&new.state);
+        if is_given && new.not_after.is_some_and(|until| until < new.updated_at) {
+            let facts = format!("{new:?}");
+            broken.push(("no nonce is given after notAfter", facts));
+        }
         let place = (lane, nonce.get());
         let holder = *self.holders.entry(place).or_insert(new.tx);
         if holder != new.tx {
@@ -164,7 +169,8 @@ impl Checker {
             State::Failed(
                 Failed::Reverted(_, at)
                 | Failed::Cancelled(Some((_, at)))
-                | Failed::Placeholder(_, at),
+                | Failed::Placeholder(_, at)
+                | Failed::Substituted(_, at),
             ) => Some(at.block.hash),
             State::Used(used) => used.at.map(|at| at.block.hash),
             State::Failed(
@@ -193,4 +199,15 @@ impl Checker {
         let known = self.attempts.get(hash).filter(|known| known.tx == tx)?;
         Some((known.n, known.kind))
     }
+}
+
+/// It has its nonce, and nothing more has happened to it.
+const fn is_unsigned(state: &State) -> bool {
+    matches!(
+        state,
+        State::Allocated(Allocated {
+            bytes: Signing::Unsigned,
+            ..
+        })
+    )
 }

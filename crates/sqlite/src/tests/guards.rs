@@ -2,7 +2,7 @@
 //! below is a mistake in this program, or a hand at the sqlite3 prompt.
 
 use fencepost_app::ports::{Key, Store, StoreError};
-use fencepost_domain::ids::Corrupt;
+use fencepost_domain::seal::{Content, Secrets, Tampered};
 
 use super::plans::everything;
 use super::{TestClock, given, in_memory, lead, payload, tx};
@@ -128,7 +128,7 @@ async fn numbers_have_no_holes_and_never_go_back() {
         (
             "INSERT INTO tx_event SELECT lane_id, max(lane_seq) + 2, tx_id, kind, tx_hash, block_number,
                 block_hash, new_fork, note, from_state, from_sub, to_state, to_sub, node_id,
-                fencing_token, at FROM tx_event GROUP BY lane_id LIMIT 1",
+                fencing_token, at, confirmations FROM tx_event GROUP BY lane_id LIMIT 1",
             "without holes",
         ),
         (
@@ -223,23 +223,28 @@ async fn a_row_has_what_its_state_has_and_nothing_else() {
 
 /// The disk flips a bit, or someone edits the file: what is read must not become another transfer.
 #[tokio::test]
-async fn a_payload_that_changed_on_disk_is_corruption() {
+async fn a_payload_that_changed_on_disk_is_read_and_does_not_pass_the_check() {
     let store = in_memory(&TestClock::new());
     let leading = lead(&store).await;
     let new = tx();
     given(leading.create(&store, 0, vec![new.clone()]).await.unwrap());
     let other = payload(1_000_000_000).canonical().to_vec();
-    let swap = store.write(move |db| {
-        let conn = db.connection();
-        conn.execute_batch("DROP TRIGGER managed_tx_payload")?;
-        let sql = "UPDATE managed_tx SET payload = ?1, version = version + 1";
-        Ok(conn.execute(sql, [other])?)
-    });
-    assert_eq!(swap.await.unwrap(), 1);
-    let column = "payload_hash";
-    let read = store.find(&Key::Id(new.tx)).await;
-    assert!(
-        matches!(read, Err(StoreError::Corrupt(Corrupt { column: found })) if found == column),
-        "{read:?}"
-    );
+    for (bytes, why) in [(other, Tampered::Hash), (vec![7], Tampered::Unreadable)] {
+        let swap = store.write(move |db| {
+            let conn = db.connection();
+            conn.execute_batch("DROP TRIGGER IF EXISTS managed_tx_payload")?;
+            let sql = "UPDATE managed_tx SET payload = ?1, version = version + 1";
+            Ok(conn.execute(sql, [bytes])?)
+        });
+        assert_eq!(swap.await.unwrap(), 1);
+        let read = store.find(&Key::Id(new.tx)).await.unwrap().unwrap();
+        let content = Content {
+            tx: read.tx,
+            lane: read.lane,
+            kind: read.kind,
+            payload: read.payload.as_ref(),
+        };
+        let checked = Secrets::default().check(&content, read.proof);
+        assert_eq!(checked, Err(why));
+    }
 }

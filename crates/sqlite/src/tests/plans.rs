@@ -8,7 +8,7 @@ use std::time::Duration;
 use fencepost_app::ports::{
     Action, Acts, AskedRemedy, Body, Closing, CursorMove, CursorMoved, Decided, Decision, Key,
     LaneBatch, LaneMoved, LaneMoves, LanePromotion, Loan, Move, NewRemedy, NewTx, PageQuery,
-    PauseChange, PauseReason, RemedyId, Retire, Settle, SettleAct, Settled, Stage, Store,
+    PauseChange, PauseReason, Reach, RemedyId, Retire, Settle, SettleAct, Settled, Stage, Store,
 };
 use fencepost_domain::attempt::{self, Attempt, Outcome, SignedFees};
 use fencepost_domain::flat::Name;
@@ -238,6 +238,9 @@ async fn remedied(lane1: &Lane1<'_>) {
         remedy: question,
         action: None,
         fees: None,
+        raw: None,
+        severity: None,
+        after: None,
         audit: audit(),
     };
     let decided = lane1.store.decide_remedy(holder, held[0], &noop).await;
@@ -262,11 +265,22 @@ async fn reserved(lane1: &Lane1<'_>) {
     let [a, b, c] = [loans[0].tx, loans[1].tx, loans[2].tx];
     lane1.create(&[], loans.to_vec()).await;
     let hash = B256::repeat_byte(20);
-    let done = lane1.settle(a, SettleAct::Submitted(hash)).await;
+    let done = lane1
+        .settle(
+            a,
+            SettleAct::Submitted {
+                hash,
+                due_in: Duration::ZERO,
+            },
+        )
+        .await;
     assert!(matches!(done, Settled::Done(_)), "{done:?}");
     let done = lane1.settle(b, SettleAct::Recycle).await;
     assert!(matches!(done, Settled::Done(_)), "{done:?}");
-    let late = SettleAct::Submitted(B256::repeat_byte(21));
+    let late = SettleAct::Submitted {
+        hash: B256::repeat_byte(21),
+        due_in: Duration::ZERO,
+    };
     let late = lane1.settle(b, late).await;
     assert_eq!(late, Settled::LockLost { recorded: true });
     let longer = SettleAct::Extend(Duration::from_secs(600));
@@ -311,7 +325,11 @@ async fn operated(lane1: &Lane1<'_>) {
     let store = lane1.store;
     let Leading { holder, held } = &lane1.leading;
     store.ping().await.unwrap();
-    store.beat(holder, &[lane(1).chain]).await.unwrap();
+    let reach = Reach {
+        chain: lane(1).chain,
+        usable: true,
+    };
+    store.beat(holder, &[reach]).await.unwrap();
     store.renew(holder, &[*held]).await.unwrap();
     let pause = PauseChange::Pause(PauseReason::Operator);
     let reconcile = PauseChange::Reconcile { at_least: nonce(0) };
@@ -327,11 +345,13 @@ async fn operated(lane1: &Lane1<'_>) {
     };
     let moved = store.move_cursor(held.lane, &raise, &audit()).await;
     assert_eq!(moved.unwrap(), CursorMoved::Now { from, to });
-    let lower = CursorMove::Lower { to: from };
+    let lower = CursorMove::Set { to: from };
     let moved = store.move_cursor(held.lane, &lower, &audit()).await;
     assert_eq!(moved.unwrap(), CursorMoved::Now { from: to, to: from });
     let resume = PauseChange::Resume;
     store.pause(held.lane, resume, &audit()).await.unwrap();
+    // A cursor that an operator sets ends the lease.
+    acquire(store, holder, held.lane, false).await.unwrap();
     let of = Acts::Lane(held.lane);
     assert_eq!(store.acts(of, None, 100).await.unwrap().len(), 7);
     let other = store.open_lanes(&[lane(2)]).await.unwrap()[0];

@@ -55,6 +55,9 @@ impl Whole {
             if !only_placed && !self.lanes[&lane].queue.is_empty() {
                 return Err(LaneRefusal::QueueFirst);
             }
+            if rows.iter().any(|row| self.is_late(row)) {
+                return Err(LaneRefusal::Late(self.now));
+            }
             let count = rows
                 .iter()
                 .filter(|row| row.kind != Kind::Placeholder)
@@ -92,7 +95,7 @@ impl Whole {
         (fates, rows)
     }
 
-    fn row(&self, lane: LaneId, new: &NewTx, state: State) -> Record {
+    pub(super) fn row(&self, lane: LaneId, new: &NewTx, state: State) -> Record {
         let (payload, reservation) = match &new.body {
             Body::Managed(payload) => (Some(payload.clone()), None),
             Body::Placeholder(_) => (None, None),
@@ -109,6 +112,7 @@ impl Whole {
             kind: new.kind(),
             request_id: new.request_id.clone(),
             payload,
+            proof: new.proof(),
             retired: None,
             state,
             attempts: 0,
@@ -123,12 +127,18 @@ impl Whole {
                 .not_after
                 .map(|at| Timestamp::from_microsecond(at.as_microsecond()).unwrap()),
             meta: new.meta.clone(),
+            created_by: new.created_by.clone(),
             reservation,
             token: Token::default(),
             version: Version::new(1).unwrap(),
             created_at: self.now,
             updated_at: self.now,
         }
+    }
+
+    /// Whether a row is not to be given a nonce any more.
+    fn is_late(&self, row: &Record) -> bool {
+        row.not_after.is_some_and(|until| until < self.now)
     }
 
     /// Whether nonces may be given under this token.
@@ -337,6 +347,13 @@ impl Whole {
         let count = promotion.txs.len();
         let plan = self.plan(lane, promotion.cursor, &promotion.free, count)?;
         if !self.lanes[&lane].queue.starts_with(&promotion.txs) {
+            return Err(LaneRefusal::Stale);
+        }
+        if promotion
+            .txs
+            .iter()
+            .any(|tx| self.is_late(&self.records[tx]))
+        {
             return Err(LaneRefusal::Stale);
         }
         self.spend(lane, &plan);

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use fencepost_app::ports::{
-    Acquired, Backlog, Beat, Bid, Held, Holder, LaneView, Lead, Leader, Orphan, Peer, Renewed,
-    StoreError, check,
+    Acquired, Backlog, Beat, Bid, Held, Holder, LaneView, Lead, Leader, Orphan, PausedLanes, Peer,
+    Reach, Renewed, StoreError, Taken, check,
 };
 use fencepost_domain::flat::Name;
 use fencepost_domain::ids::{
     ChainId, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, Token, TxId,
 };
+use fencepost_domain::state::{State, Why};
 
 use super::memory::{LaneRow, Node, Whole};
 
@@ -29,7 +30,7 @@ impl Whole {
         Ok(incarnation)
     }
 
-    pub(super) fn beat(&mut self, holder: &Holder, chains: &[ChainId]) -> Result<Beat, StoreError> {
+    pub(super) fn beat(&mut self, holder: &Holder, chains: &[Reach]) -> Result<Beat, StoreError> {
         check::chains(chains)?;
         let now = self.now;
         let Some(node) = self.nodes.get_mut(&holder.node) else {
@@ -100,31 +101,33 @@ impl Whole {
         let Some(row) = self.lanes.get_mut(&bid.lane) else {
             return Acquired::UnknownLane;
         };
-        let renews = match &row.owner {
-            None => false,
-            Some((owner, _)) if owner == holder => row.expires_at > now && !bid.fresh,
+        let taken = match &row.owner {
+            None => Taken::Inserted,
+            Some((owner, _)) if owner == holder && row.expires_at > now && !bid.fresh => {
+                Taken::Kept
+            }
             Some((owner, _)) if owner.node == holder.node => {
                 if owner.incarnation > holder.incarnation {
                     return Acquired::Ghost(owner.incarnation);
                 }
-                false
+                Taken::Retaken
             }
             Some((owner, url)) => {
                 let dead = row.expires_at + skew <= now || row.expires_at > now + absurd;
                 if !dead {
                     return Acquired::Led(leader(row, owner, url));
                 }
-                false
+                Taken::Stolen
             }
         };
-        if !renews {
+        if taken != Taken::Kept {
             row.token = row.token.plus(1).unwrap();
         }
         row.owner = Some((holder.clone(), url.to_owned()));
         row.expires_at = until;
         Acquired::Leading(Lead {
             token: row.token,
-            changed: !renews,
+            taken,
             next_nonce: row.next_nonce,
             paused: row.paused,
         })
@@ -245,18 +248,47 @@ impl Whole {
             open.extend(unfinished.map(|tx| (*tx, row.lane.chain)));
         }
         let page = open.into_iter().filter(|(tx, _)| Some(*tx) > after);
-        let mut chains: BTreeMap<ChainId, Backlog> = BTreeMap::new();
+        let mut chains: BTreeMap<(ChainId, Option<&str>), Backlog> = BTreeMap::new();
         for (tx, chain) in page.take(limit) {
-            let backlog = chains.entry(chain).or_insert_with(|| Backlog {
-                chain,
-                count: 0,
-                oldest_at: self.records[&tx].created_at,
-                last: tx,
-            });
+            let record = &self.records[&tx];
+            let stuck = if let State::Stuck(stuck) = &record.state {
+                Some(stuck.why)
+            } else {
+                None
+            };
+            let backlog = chains
+                .entry((chain, stuck.map(Why::word)))
+                .or_insert_with(|| Backlog {
+                    chain,
+                    stuck,
+                    count: 0,
+                    oldest_at: self.records[&tx].created_at,
+                    last: tx,
+                });
             backlog.count += 1;
             backlog.last = tx;
         }
         Ok(chains.into_values().collect())
+    }
+
+    pub(super) fn paused_lanes(&self) -> Vec<PausedLanes> {
+        let mut counted: BTreeMap<ChainId, Vec<PausedLanes>> = BTreeMap::new();
+        for row in self.lanes.values() {
+            let Some(reason) = row.paused else {
+                continue;
+            };
+            let chain = row.lane.chain;
+            let here = counted.entry(chain).or_default();
+            match here.iter_mut().find(|each| each.reason == reason) {
+                Some(known) => known.count += 1,
+                None => here.push(PausedLanes {
+                    chain,
+                    reason,
+                    count: 1,
+                }),
+            }
+        }
+        counted.into_values().flatten().collect()
     }
 
     fn view(&self, id: LaneId, row: &LaneRow) -> LaneView {

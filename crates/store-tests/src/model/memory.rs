@@ -7,13 +7,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use fencepost_app::ports::{
     Acquired, Act, Acts, AskedRemedy, Audit, Backlog, Beat, Bid, Claimed, ClaimedRemedies,
-    Completion, CursorMove, CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Key,
-    LaneBatch, LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneView, NewRemedy, NewTx,
-    Orphan, PageQuery, PauseChange, PauseReason, Paused, Pulse, Record, RemedyId, Renewed, Retire,
-    Retired, Settle, Settled, Store, StoreError, StoredAttempt, StoredEvent, Terms,
+    Completion, CursorMove, CursorMoved, Decided, Decision, Enqueued, Feed, Held, Holder, Import,
+    Imported, Key, LaneBatch, LaneCreated, LaneMoved, LaneMoves, LanePromotion, LaneView,
+    NewRemedy, NewTx, Orphan, PageQuery, PauseChange, PauseReason, Paused, PausedLanes, Pulse,
+    Reach, Record, RemedyId, Renewed, Retire, Retired, Settle, Settled, Store, StoreError,
+    StoredAttempt, StoredEvent, Terms, Vouched,
 };
+use fencepost_domain::Bytes;
 use fencepost_domain::ids::{
-    ChainId, FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, Token, TxId,
+    FeedSeq, Incarnation, Lane, LaneId, LaneSeq, NodeId, Nonce, Token, TxId,
 };
 use fencepost_domain::state::Wait;
 use jiff::Timestamp;
@@ -46,7 +48,7 @@ pub(super) struct Node {
     pub(super) incarnation: Incarnation,
     pub(super) url: String,
     pub(super) beat_at: Timestamp,
-    pub(super) chains: Vec<ChainId>,
+    pub(super) chains: Vec<Reach>,
 }
 
 #[derive(Debug)]
@@ -68,6 +70,8 @@ pub(super) struct LaneRow {
 pub(super) struct Remedy {
     pub(super) lane: LaneId,
     pub(super) act: Act,
+    /// The bytes of a decision.
+    pub(super) raw: Option<Bytes>,
 }
 
 impl Memory {
@@ -152,11 +156,15 @@ impl Store for Memory {
         Ok(Pulse::default())
     }
 
+    async fn now(&self) -> Result<Timestamp, StoreError> {
+        Ok(self.whole().now)
+    }
+
     async fn join(&self, node: &NodeId, url: &str) -> Result<Incarnation, StoreError> {
         self.whole().join(node, url)
     }
 
-    async fn beat(&self, holder: &Holder, chains: &[ChainId]) -> Result<Beat, StoreError> {
+    async fn beat(&self, holder: &Holder, chains: &[Reach]) -> Result<Beat, StoreError> {
         self.whole().beat(holder, chains)
     }
 
@@ -214,6 +222,10 @@ impl Store for Memory {
         self.whole().backlog(after, limit)
     }
 
+    async fn paused_lanes(&self) -> Result<Vec<PausedLanes>, StoreError> {
+        Ok(self.whole().paused_lanes())
+    }
+
     async fn pause(
         &self,
         lane: LaneId,
@@ -223,6 +235,10 @@ impl Store for Memory {
         self.whole().pause(lane, change, audit)
     }
 
+    async fn vouch(&self, _: &Holder) -> Result<Vouched, StoreError> {
+        Ok(Vouched::default())
+    }
+
     async fn move_cursor(
         &self,
         lane: LaneId,
@@ -230,6 +246,15 @@ impl Store for Memory {
         audit: &Audit,
     ) -> Result<CursorMoved, StoreError> {
         self.whole().move_cursor(lane, to, audit)
+    }
+
+    async fn import(
+        &self,
+        lane: LaneId,
+        import: &Import,
+        audit: &Audit,
+    ) -> Result<Imported, StoreError> {
+        self.whole().import(lane, import, audit)
     }
 
     async fn gaps(
@@ -343,6 +368,10 @@ impl Store for Memory {
         self.whole().acts(of, before, limit)
     }
 
+    async fn record_refusal(&self, audit: &Audit, answer: &str) -> Result<(), StoreError> {
+        self.whole().record_refusal(audit, answer)
+    }
+
     async fn settle(&self, call: &Settle) -> Result<Settled, StoreError> {
         self.whole().settle(call)
     }
@@ -379,6 +408,10 @@ impl Store for Memory {
         limit: usize,
     ) -> Result<Vec<StoredEvent>, StoreError> {
         self.whole().history(tx, after, limit)
+    }
+
+    async fn listing(&self, txs: &[TxId]) -> Result<Vec<StoredEvent>, StoreError> {
+        self.whole().listing(txs)
     }
 
     async fn attempts(&self, txs: &[TxId]) -> Result<Vec<StoredAttempt>, StoreError> {

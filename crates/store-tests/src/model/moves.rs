@@ -165,7 +165,7 @@ impl Whole {
         });
     }
 
-    fn count_try(&self, row: &mut Record) {
+    pub(super) fn count_try(&self, row: &mut Record) {
         row.submit_attempts += 1;
         row.first_submit_at = row.first_submit_at.or(Some(self.now));
         row.last_submit_at = Some(self.now);

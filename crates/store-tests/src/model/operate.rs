@@ -1,5 +1,6 @@
 //! Pauses, cursors and gaps of the model.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 use fencepost_app::ports::{
@@ -83,28 +84,45 @@ impl Whole {
                 }
                 Ok(CursorMoved::Now { from, to: from })
             }
-            CursorMove::Lower { to } => {
+            CursorMove::Set { to } => {
                 if row.paused.is_none() {
                     return Ok(CursorMoved::NotPaused);
                 }
-                let held = self.held_nonces(lane);
-                let used = self.floors.nonces.get(&lane).filter(|below| *to < **below);
-                let used = used.map(|below| Nonce::new(below.get() - 1).unwrap());
-                let above = held.range(*to..).next().copied();
-                if let Some(above) = above.into_iter().chain(used).min() {
+                if let Some(above) = self.held_from(lane, *to) {
                     return Ok(CursorMoved::Holds(above));
                 }
-                let to = from.min(*to);
-                let row = self.lane_mut(lane);
-                row.next_nonce = to;
-                row.free.split_off(&to);
-                if to < from {
-                    let change = format!("next_nonce={from} -> next_nonce={to}");
-                    self.audit(lane, "LOWER_CURSOR", audit, change);
-                }
+                let (to, action) = match to.cmp(&from) {
+                    Ordering::Less => (*to, "LOWER_CURSOR"),
+                    Ordering::Equal => return Ok(CursorMoved::Now { from, to: *to }),
+                    Ordering::Greater => (*to, "RAISE_CURSOR"),
+                };
+                self.take_away(lane, to);
+                let change = format!("next_nonce={from} -> next_nonce={to}");
+                self.audit(lane, action, audit, change);
                 Ok(CursorMoved::Now { from, to })
             }
         }
+    }
+
+    /// The lowest nonce from this one on that is held, or was used by what is deleted.
+    pub(super) fn held_from(&self, lane: LaneId, from: Nonce) -> Option<Nonce> {
+        let held = self.held_nonces(lane);
+        let used = self.floors.nonces.get(&lane);
+        let used = used.filter(|below| from < **below);
+        let used = used.map(|below| Nonce::new(below.get() - 1).unwrap());
+        let above = held.range(from..).next().copied();
+        above.into_iter().chain(used).min()
+    }
+
+    /// Sets the cursor; the leader loses the lane.
+    pub(super) fn take_away(&mut self, lane: LaneId, to: Nonce) {
+        let now = self.now;
+        let row = self.lane_mut(lane);
+        row.next_nonce = to;
+        row.free.split_off(&to);
+        row.token = row.token.plus(1).unwrap();
+        row.owner = None;
+        row.expires_at = now;
     }
 
     pub(super) fn gaps(

@@ -3,6 +3,7 @@
 use fencepost_app::ports::{
     Feed, Key, PageQuery, Record, StoreError, StoredAttempt, StoredEvent, check,
 };
+use fencepost_domain::event;
 use fencepost_domain::ids::{FeedSeq, LaneId, LaneSeq, Nonce, TxId};
 
 use super::memory::Whole;
@@ -95,6 +96,21 @@ impl Whole {
             .iter()
             .filter(|each| each.tx == tx && each.seq > after);
         Ok(events.take(limit).cloned().collect())
+    }
+
+    pub(super) fn listing(&self, txs: &[TxId]) -> Result<Vec<StoredEvent>, StoreError> {
+        check::ids(txs)?;
+        let mut found: Vec<StoredEvent> = Vec::new();
+        for each in self.events.iter().filter(|each| txs.contains(&each.tx)) {
+            if each.event.begins_list() {
+                found.retain(|before| before.tx != each.tx);
+            }
+            if each.event.begins_list() || each.event.kind == event::Kind::Confirmations {
+                found.push(each.clone());
+            }
+        }
+        found.sort_by_key(|each| (each.tx, each.seq));
+        Ok(found)
     }
 
     pub(super) fn attempts_of(&self, txs: &[TxId]) -> Result<Vec<StoredAttempt>, StoreError> {

@@ -2,7 +2,7 @@
 
 use fencepost_app::ports::{
     Act, Action, Acts, AskedRemedy, Audit, ClaimedRemedies, ClaimedRemedy, Closing, Decided,
-    Decision, Held, Holder, NewRemedy, Progress, RemedyId, StoreError, check,
+    Decision, Held, Holder, NewRemedy, Progress, REFUSED_CALL, RemedyId, StoreError, check,
 };
 use fencepost_domain::ids::{LaneId, TxId};
 
@@ -37,25 +37,33 @@ impl Whole {
             tx: Some(asked.tx),
             round: Some(asked.round),
             fees: asked.fees,
-            ..self.next_act(asked.action.word(), &asked.audit)
+            ..self.next_act(lane, asked.action.word(), &asked.audit)
         };
         let id = act.id;
-        self.remedies.push(Remedy { lane, act });
+        self.remedies.push(Remedy {
+            lane,
+            act,
+            raw: None,
+        });
         Ok(AskedRemedy::Asked(id))
     }
 
     /// An act that nobody has begun, under the next free id.
-    fn next_act(&self, action: &str, audit: &Audit) -> Act {
+    fn next_act(&self, lane: LaneId, action: &str, audit: &Audit) -> Act {
         Act {
             id: RemedyId(i64::try_from(self.remedies.len()).unwrap() + 1),
+            lane: self.lanes.get(&lane).map(|row| row.lane),
             tx: None,
             round: None,
             action: action.to_owned(),
             fees: None,
+            severity: None,
+            after: None,
             audit: audit.clone(),
             progress: Progress::Asked,
             claimed: None,
             result: None,
+            token: None,
             before_after: None,
             asked_at: self.now,
             closed_at: None,
@@ -66,11 +74,34 @@ impl Whole {
     pub(super) fn audit(&mut self, lane: LaneId, action: &str, audit: &Audit, change: String) {
         let act = Act {
             progress: Progress::Done,
+            token: Some(self.lanes[&lane].token),
             before_after: Some(change),
             closed_at: Some(self.now),
-            ..self.next_act(action, audit)
+            ..self.next_act(lane, action, audit)
         };
-        self.remedies.push(Remedy { lane, act });
+        self.remedies.push(Remedy {
+            lane,
+            act,
+            raw: None,
+        });
+    }
+
+    /// Writes down a call that was refused. No lane has the id 0.
+    pub(super) fn record_refusal(&mut self, audit: &Audit, answer: &str) -> Result<(), StoreError> {
+        check::refusal(audit, answer)?;
+        let lane = LaneId(0);
+        let act = Act {
+            progress: Progress::Refused,
+            result: Some(answer.to_owned()),
+            closed_at: Some(self.now),
+            ..self.next_act(lane, REFUSED_CALL, audit)
+        };
+        self.remedies.push(Remedy {
+            lane,
+            act,
+            raw: None,
+        });
+        Ok(())
     }
 
     pub(super) fn claim_remedies(
@@ -86,7 +117,7 @@ impl Whole {
             self.renew_lease(held.lane);
         }
         let mut remedies = Vec::new();
-        for Remedy { lane, act } in self.remedies.iter_mut().filter(|each| each.is_open()) {
+        for Remedy { lane, act, raw } in self.remedies.iter_mut().filter(|each| each.is_open()) {
             let Some(held) = ours.iter().find(|held| held.lane == *lane) else {
                 continue;
             };
@@ -94,6 +125,7 @@ impl Whole {
             if claimed.is_some_and(|token| token >= held.token) || remedies.len() == limit {
                 continue;
             }
+            let is_first_claim = act.progress == Progress::Asked;
             act.claimed = Some((holder.node.clone(), held.token));
             let row = &self.records[&act.tx.unwrap()];
             if row.state.is_final() {
@@ -108,6 +140,10 @@ impl Whole {
                 round: act.round.unwrap(),
                 action: Action::from_word(&act.action).unwrap(),
                 fees: act.fees,
+                raw: raw.clone(),
+                severity: act.severity,
+                after: act.after,
+                is_first_claim,
                 audit: act.audit.clone(),
                 record: row.clone(),
             });
@@ -127,15 +163,17 @@ impl Whole {
             return Ok(Decision::Fenced);
         }
         let now = self.now;
-        let question = self.remedies.iter_mut().find(|Remedy { lane, act }| {
+        let question = self.remedies.iter_mut().find(|Remedy { lane, act, .. }| {
             let claimed = act.claimed.as_ref().map(|(_, token)| *token);
             (act.id, *lane, claimed) == (decided.remedy, held.lane, Some(held.token))
                 && act.action == Action::Decide.word()
                 && act.progress == Progress::Claimed
         });
-        let Some(Remedy { act, .. }) = question else {
+        let Some(Remedy { act, raw, .. }) = question else {
             return Ok(Decision::Gone);
         };
+        raw.clone_from(&decided.raw);
+        (act.severity, act.after) = (decided.severity, decided.after);
         act.fees = decided.fees;
         act.audit = decided.audit.clone();
         if let Some(action) = decided.action {
@@ -194,11 +232,15 @@ impl Whole {
             let whose = match of {
                 Acts::Tx(tx) => each.act.tx == Some(tx),
                 Acts::Lane(lane) => each.act.tx.is_none() && each.lane == lane,
+                Acts::After(after) => each.act.id > after,
             };
             whose && before.is_none_or(|before| each.act.id < before)
         };
-        let newest_first = self.remedies.iter().rev().filter(fits);
-        let acts = newest_first.map(|each| each.act.clone());
-        Ok(acts.take(limit).collect())
+        let oldest_first = self.remedies.iter().filter(fits);
+        let acts = oldest_first.map(|each| each.act.clone());
+        Ok(match of {
+            Acts::Tx(_) | Acts::Lane(_) => acts.rev().take(limit).collect(),
+            Acts::After(_) => acts.take(limit).collect(),
+        })
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use fencepost_app::ports::{
     Acquired, AskedRemedy, Beat, Bid, Claimed, ClaimedRemedies, CursorMove, CursorMoved, Decided,
     Decision, Enqueued, Held, Holder, LaneBatch, LaneCreated, LaneMoved, LaneMoves, LanePromotion,
-    Move, NewRemedy, NewTx, Orphan, PauseChange, Paused, READ_LIMIT_MAX, RemedyId, Renewed, Settle,
-    Settled, Store, StoreError, Terms,
+    Move, NewRemedy, NewTx, Orphan, PauseChange, Paused, READ_LIMIT_MAX, Reach, RemedyId, Renewed,
+    Settle, Settled, Store, StoreError, Terms,
 };
 use fencepost_domain::ids::{Incarnation, Lane, LaneId, NodeId, Nonce, Token};
 use fencepost_domain::state::Wait;
@@ -169,7 +169,14 @@ impl<'h> Side<'h> {
         };
         Ok(match call {
             Call::Join(node) => Answer::Joined(store.join(node, &url(node.as_str())).await?),
-            Call::Beat(holder) => Answer::Beat(store.beat(holder, &[chain_id(1)]).await?),
+            Call::Beat(holder) => {
+                let reach = |chain, usable| Reach {
+                    chain: chain_id(chain),
+                    usable,
+                };
+                let chains = [reach(1, true), reach(2, false)];
+                Answer::Beat(store.beat(holder, &chains).await?)
+            }
             Call::Acquire(holder, lane, fresh) => {
                 let bid = Bid {
                     lane: self.lane(*lane),
@@ -288,7 +295,7 @@ impl<'h> Side<'h> {
                 },
                 below: *below,
             },
-            Operate::Lower(to) => CursorMove::Lower { to: *to },
+            Operate::Lower(to) => CursorMove::Set { to: *to },
         };
         let moved = self.store.move_cursor(lane, &to, &audit()).await?;
         Ok(Answer::Cursor(moved))

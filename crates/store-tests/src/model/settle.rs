@@ -1,5 +1,7 @@
 //! What holders of reservations say to the model.
 
+use std::time::Duration;
+
 use fencepost_app::ports::{
     LATE_HASHES_MAX, Record, Settle, SettleAct, Settled, StoreError, check,
 };
@@ -26,10 +28,10 @@ impl Whole {
         };
         let over = matches!(row.state, State::Recyclable(_));
         Ok(match call.act {
-            SettleAct::Submitted(hash) if over => self.late(row, hash),
-            SettleAct::Submitted(hash) => self.submitted(row, hash),
+            SettleAct::Submitted { hash, .. } if over => self.late(row, hash),
+            SettleAct::Submitted { hash, due_in } => self.submitted(row, hash, due_in),
             SettleAct::Recycle if over => Settled::Done(Box::new(row)),
-            SettleAct::Recycle => self.follow(row, Input::Recycle, None),
+            SettleAct::Recycle => self.follow(row, Input::Recycle, None, Duration::ZERO),
             SettleAct::Extend(_) if over => lost,
             SettleAct::Extend(by) => {
                 if row.state.name() != Name::Reserved {
@@ -50,7 +52,7 @@ impl Whole {
         })
     }
 
-    fn submitted(&mut self, row: Record, hash: B256) -> Settled {
+    fn submitted(&mut self, row: Record, hash: B256, due_in: Duration) -> Settled {
         if row.state.hash() == Some(hash) {
             return Settled::Done(Box::new(row));
         }
@@ -58,7 +60,7 @@ impl Whole {
         if other.is_some_and(|other| other != row.tx) {
             return Settled::Refused(Refusal::OtherHash);
         }
-        self.follow(row, Input::Submit(hash), Some(hash))
+        self.follow(row, Input::Submit(hash), Some(hash), due_in)
     }
 
     /// The nonce may be someone else's by now, but the hash must never be lost.
@@ -81,7 +83,13 @@ impl Whole {
         }
     }
 
-    fn follow(&mut self, mut row: Record, input: Input, hash: Option<B256>) -> Settled {
+    fn follow(
+        &mut self,
+        mut row: Record,
+        input: Input,
+        hash: Option<B256>,
+        due_in: Duration,
+    ) -> Settled {
         let from = words(&row.state);
         let moved = match row.state.clone().apply(input) {
             Ok(moved) => moved,
@@ -92,13 +100,13 @@ impl Whole {
             let token = self.lanes[&row.lane_id].token;
             self.store_attempt(&mut row, external(hash), token);
         }
-        let now = self.now;
+        let due_at = self.later(due_in);
         let lane = self.lane_mut(row.lane_id);
         lane.free.extend(row.state.gave_back());
         if row.state.is_final() {
             lane.due.remove(&row.tx);
         } else {
-            lane.due.insert(row.tx, now);
+            lane.due.insert(row.tx, due_at);
         }
         self.tell_holder(&row, moved.event, from);
         let tx = row.tx;

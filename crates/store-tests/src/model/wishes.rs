@@ -1,5 +1,7 @@
 //! Resolving what holders, policies and operators say.
 
+use std::time::Duration;
+
 use fencepost_app::ports::{
     Act, Action, Acts, Decided, NewRemedy, PauseChange, PauseReason, Progress, Settle, SettleAct,
 };
@@ -38,7 +40,10 @@ impl Script {
         records.retain(|record| record.kind == Kind::Reserved);
         let record = pick(&records, *tx)?;
         let act = match act % 4 {
-            0 | 1 => SettleAct::Submitted(hash(self.hash(*again))),
+            0 | 1 => SettleAct::Submitted {
+                hash: hash(self.hash(*again)),
+                due_in: Duration::ZERO,
+            },
             2 => SettleAct::Recycle,
             _ => SettleAct::Extend(TTL * 3),
         };
@@ -86,6 +91,9 @@ impl Script {
             remedy: act.id,
             action: Action::ALL.get(action / 3 % 6).copied(),
             fees: None,
+            raw: None,
+            severity: None,
+            after: None,
             audit: audit(),
         };
         let number = model.remedy_number(act.id);

@@ -1,9 +1,9 @@
 //! The directory a server lives in, and the user it runs as: PostgreSQL refuses to run as root.
 
 use std::env;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -59,6 +59,17 @@ impl Home {
         let path = self.path.join("data/postgresql.conf");
         let mut file = OpenOptions::new().append(true).open(&path)?;
         Ok(file.write_all(lines.as_bytes())?)
+    }
+
+    /// Writes a file that only the server's user may read, as PostgreSQL asks of keys.
+    pub(super) fn write(&self, name: &str, contents: &str) -> Result<()> {
+        let path = self.path.join(name);
+        fs::write(&path, contents)?;
+        fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+        if let Some(User { uid, gid }) = self.user {
+            chown(&path, Some(uid), Some(gid))?;
+        }
+        Ok(())
     }
 
     /// What the programs and the server said, for error messages as much as for tests.

@@ -23,16 +23,19 @@ fn seat() -> Seat {
         },
         max_in_flight: None,
         signs: true,
+        start: crate::directory::Start::default(),
     }
 }
 
 fn entry(nonce: u64) -> Entry {
     let tx = NewTx {
         tx: TxId(Uuid::from_u128(u128::from(nonce))),
+        seal: None,
         request_id: None,
         body: Body::Placeholder(n(nonce)),
         not_after: None,
         meta: None,
+        created_by: None,
     };
     let state = with_nonce(&tx, n(nonce));
     let record = stored(seat(), &tx, state, Token::NONE, Timestamp::UNIX_EPOCH);

@@ -32,6 +32,8 @@ struct Notes {
     hits: BTreeMap<Height, BTreeMap<TxId, Hit>>,
     /// At which height a transaction has its hit.
     heights: HashMap<TxId, Height>,
+    /// Up to which block a transaction's worker was last told what is on top.
+    covered: HashMap<TxId, Block>,
     /// Lanes that missed something of what was seen for them.
     missed: HashSet<LaneId>,
     /// Blocks below are not looked at any more.
@@ -40,6 +42,8 @@ struct Notes {
 
 impl Notes {
     fn take(&mut self, tx: TxId) {
+        // Whoever puts it onto the board again has not heard of it.
+        self.covered.remove(&tx);
         let Some(height) = self.heights.remove(&tx) else {
             return;
         };
@@ -154,13 +158,25 @@ impl Board {
         hits.flat_map(|(_, hits)| hits.values()).copied().collect()
     }
 
-    /// Heights with hits whose finality was not told, lowest first, as far as `deep` says they are.
-    pub(crate) fn undecided(&self, deep: impl Fn(Height) -> bool, most: usize) -> Vec<Height> {
+    /// Heights with hits whose finality was not told, as far as `deep` says they are: lowest first, but those below `from`
+    /// after all others.
+    pub(crate) fn undecided(
+        &self,
+        from: Height,
+        deep: impl Fn(Height) -> bool,
+        most: usize,
+    ) -> Vec<Height> {
         let notes = self.notes();
-        notes
+        let above = notes
             .hits
-            .iter()
-            .take_while(|(height, _)| deep(**height))
+            .range(from..)
+            .take_while(|(height, _)| deep(**height));
+        let below = notes
+            .hits
+            .range(..from)
+            .take_while(|(height, _)| deep(**height));
+        above
+            .chain(below)
             .filter(|(_, hits)| hits.values().any(|hit| !hit.told))
             .map(|(height, _)| *height)
             .take(most)
@@ -186,6 +202,13 @@ impl Board {
         if let Some(hit) = hit.filter(|hit| hit.block == told.block) {
             hit.told = true;
         }
+    }
+
+    /// A worker is told what is on top of this hit, up to this block; false if it has heard of that.
+    pub(crate) fn cover(&self, hit: &Hit, top: Block) -> bool {
+        let mut notes = self.notes();
+        let here = notes.heights.get(&hit.whose.tx) == Some(&hit.block.number);
+        here && notes.covered.insert(hit.whose.tx, top) != Some(top)
     }
 
     /// Final ones below this height need not be remembered: no reorg is looked for that deep.

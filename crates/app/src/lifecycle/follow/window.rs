@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use fencepost_domain::B256;
+use fencepost_domain::confirmation::Stretch;
 use fencepost_domain::ids::Height;
 use fencepost_domain::state::Block;
 
@@ -44,6 +45,12 @@ impl Window {
         let place = height.get().checked_sub(base.get())?;
         let block = self.blocks.get(usize::try_from(place).ok()?)?;
         Some(block.hash)
+    }
+
+    /// All of it, for those who publish what is on top of a transaction.
+    pub(crate) fn stretch(&self) -> Option<Stretch> {
+        let hashes = self.blocks.iter().map(|block| block.hash).collect();
+        Stretch::new(self.below, self.base()?, hashes)
     }
 
     /// How a branch whose lowest known block is this one joins the window.

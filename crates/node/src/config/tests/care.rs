@@ -68,7 +68,7 @@ fn what_has_ended_is_kept_as_long_as_is_said() {
 fn every_threshold_reaches_the_application() {
     let config = config(
         "[stuck]\nafter = '3m'\nmax_attempts = 4\nmax_backlog = 50\nbacklog_after = '20s'
-         [reservation]\nttl = '7s'\ngrace = '8s'\non_expiry = 'hold'",
+         [reservation]\nttl = '7s'\ngrace = '8s'\non_expiry = 'hold'\nused_after = '9s'",
     );
     let stuck = StuckAfter {
         age: Duration::from_secs(180),
@@ -81,6 +81,7 @@ fn every_threshold_reaches_the_application() {
         ttl: Duration::from_secs(7),
         grace: Duration::from_secs(8),
         on_expiry: OnExpiry::Hold,
+        used_after: Duration::from_secs(9),
     };
     assert_eq!(config.settings.lending, lending);
     let chain = parse(&format!("{LEAST}fees.bump_percent = 30"));
@@ -207,6 +208,23 @@ fn whoever_is_asked_is_known_with_the_secret_that_shows_who_asks() {
     };
     let expected = ("http://127.0.0.1:9/a?b=c", Duration::from_secs(2), true);
     assert_eq!((url.as_str(), timeout, secret.is_some()), expected);
+    assert!(secret.is_some_and(|secret| !secret.signed_answers));
+    let Ok(served) = serving(&format!("{text}\nsigned_answers = true"), &environment) else {
+        panic!("it is good");
+    };
+    let StuckPolicy::Http { secret, .. } = served.policy else {
+        panic!("http");
+    };
+    assert!(secret.is_some_and(|secret| secret.signed_answers));
+}
+
+#[test]
+fn answers_are_signed_with_a_secret() {
+    let why = "stuck.http.signed_answers: needs stuck.http.secret_env, which holds the secret that answers are signed with";
+    check(
+        "stuck.policy = 'http'\nstuck.http.url = 'http://127.0.0.1:9'\nstuck.http.signed_answers = true",
+        &[why],
+    );
 }
 
 /// A secret that nobody uses is not missed.
@@ -230,7 +248,7 @@ fn policies_need_what_they_ask() {
         "stuck.rule = [{ reasons = ['LATE'], action = 'wait' }]",
         &[
             "stuck.rule[0].reasons[0]: \"LATE\" must be one of NO_RECEIPT, REFUSED, NONCE_TAKEN, \
-             GAP, NO_FUNDS, SIGNER_ERROR, REORG_AFTER_FINAL",
+             GAP, NO_FUNDS, SIGNER_ERROR, REORG_AFTER_FINAL, TAMPERED",
             "stuck.rule[0].action: \"wait\" must be one of \"noop\", \"resubmit\", \"replace\", \
              \"cancel\", \"placeholder\"",
         ],

@@ -56,6 +56,19 @@ fn values_have_their_kinds() {
     check("signer = 'x'", &["signer: must be written as [[signer]]"]);
 }
 
+/// Whoever writes "final" wants one after the other; no limit would be the opposite.
+#[test]
+fn a_place_that_is_free_when_final_needs_a_limit() {
+    check_chain(
+        &format!("{SIGNER}in_flight_until = 'final'"),
+        &["signer[0].in_flight_until: \"final\" needs max_in_flight of 1 or more: 0 is no limit"],
+    );
+    check_chain(
+        &format!("{SIGNER}max_in_flight = 1\nin_flight_until = 'ended'"),
+        &["signer[0].in_flight_until: \"ended\" must be one of \"mined\", \"final\""],
+    );
+}
+
 #[test]
 fn values_have_their_bounds() {
     check(
@@ -85,6 +98,14 @@ fn values_have_their_bounds() {
     check(
         "node.drain_limit = '1h'",
         &["node.drain_limit: 1h must be 0s to 10m"],
+    );
+    check(
+        "node.idle_timeout = '500ms'",
+        &["node.idle_timeout: 500ms must be 1s to 2h"],
+    );
+    check(
+        "node.idle_timeout = '3h'",
+        &["node.idle_timeout: 3h must be 1s to 2h"],
     );
     check("submit.window = 0", &["submit.window: 0 must be 1 to 4096"]);
     check_chain(
@@ -138,7 +159,7 @@ fn what_is_not_known_is_refused() {
         "[leese]\nduration = '1s'",
         &[
             "leese: is no key there is; here are: node, lease, writer, queue, nonce, routing, store, \
-           chain, signer, submit, resubmit, confirmations, stuck, reservation, retention, auth",
+           chain, signer, submit, resubmit, confirmations, stuck, reservation, retention, log, auth, api",
         ],
     );
     check(
@@ -174,6 +195,53 @@ fn nodes_are_named_and_reached() {
         ],
     );
     check("node.advertise = 'https://node-1.example:8700'", &[]);
+}
+
+#[test]
+fn what_is_said_of_a_server_belongs_together() {
+    let check_server = |keys: &str, expected: &[&str]| {
+        check(
+            &format!("store.url = 'postgres://me@a:1,b:2/f'\n{keys}"),
+            expected,
+        );
+    };
+    check_server("", &[]);
+    check_server(
+        "store.schema = 'Mine; --'",
+        &["store.schema: \"Mine; --\" must be a name of a-z, 0-9 and _ that begins with no digit"],
+    );
+    let modes = "must be one of disable, prefer, require, verify-ca, verify-full, not";
+    check_server(
+        "store.sslmode = 'allow'",
+        &[&format!("store.sslmode: {modes} \"allow\"")],
+    );
+    check_server(
+        "store.sslcert = 'c'",
+        &["store.sslkey: is needed beside sslcert"],
+    );
+    check_server(
+        "store.sslkey = 'k'",
+        &["store.sslcert: is needed beside sslkey"],
+    );
+    check_server(
+        "store.sslmode = 'verify-ca'",
+        &[
+            "store.sslrootcert: is needed with sslmode verify-ca: of the system's authorities anyone \
+           gets a certificate, so only verify-full can rely on them",
+        ],
+    );
+    check_server("store.sslmode = 'verify-ca'\nstore.sslrootcert = 'r'", &[]);
+    check(
+        "store.url = 'postgres://me:hush@db/f'\nstore.password_file = 'p'",
+        &["store.password_file: store.url holds a password already"],
+    );
+    check(
+        "store.url = 'postgres://me:hush@db/f?sslmode=maybe'",
+        &[
+            "store.url: has an sslmode that is not one of disable, prefer, require, verify-ca, \
+             verify-full",
+        ],
+    );
 }
 
 #[test]
@@ -227,6 +295,11 @@ fn chains_are_there_and_distinct() {
         "ws = 'http://a'",
         &["chain[0].ws: http://a must begin with ws:// or wss://"],
     );
+    check_chain(
+        "ws = 'ws://a'",
+        &["chain[0].ws: needs rpc: it only says when to read from there"],
+    );
+    check_chain("rpc = ['http://a']\nws = 'ws://a'", &[]);
 }
 
 #[test]
@@ -255,9 +328,27 @@ fn signers_have_one_address_or_key() {
         ],
     );
     check_chain(
-        "[[signer]]\nkey.remote = 'http://w'",
+        "[[signer]]\nkey.remote = 'https://w'",
         &["signer[0].address: is needed"],
     );
+    let plain = "signer[0].key.remote: is plain http:// to another host: anyone on the way can read and change what \
+                 is to be signed; use https://, or set key.allow_http = true where the network is protected";
+    for host in ["signer.example", "10.0.0.7:9000", "[2001:db8::1]"] {
+        let remote = format!("{SIGNER}key.remote = 'http://{host}'");
+        check_chain(&remote, &[plain]);
+        check_chain(&format!("{remote}\nkey.allow_http = true"), &[]);
+    }
+    check_chain(
+        &format!("{SIGNER}key.allow_http = true"),
+        &["signer[0].key.allow_http: belongs to key.remote, which is not there"],
+    );
+    for good in [
+        "https://signer.example",
+        "http://127.0.0.1:9000",
+        "http://localhost",
+    ] {
+        check_chain(&format!("{SIGNER}key.remote = '{good}'"), &[]);
+    }
     check_chain(
         &format!("{SIGNER}key.mnemonic_env = 'M'"),
         &["signer[0].address: cannot stand beside key.mnemonic_env, which makes its own"],

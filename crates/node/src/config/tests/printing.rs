@@ -46,7 +46,7 @@ fn secrets_are_not_printed() {
          rpc = ['https://me:hush4@a', 'https://a/v3/hush5', 'https://a?key=hush6']
          ws = 'wss://a/hush7'
          [[signer]]\naddress = '0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed'
-         key.remote = 'http://hush8@w'"
+         key.remote = 'https://hush8@w'"
     );
     let printed = parse(&text)
         .unwrap_or_else(|problems| panic!("{problems}"))
@@ -59,4 +59,25 @@ fn secrets_are_not_printed() {
     ] {
         assert!(printed.contains(shown), "{shown} in\n{printed}");
     }
+}
+
+/// What the URL says is in effect unless the table says otherwise.
+#[test]
+fn hosts_and_tls_of_a_store_are_printed_as_they_are_in_effect() {
+    let text = format!(
+        "store.url = 'postgres://me:hush@a:1,b:2/f?sslmode=verify-full&sslrootcert=/url.pem'
+         store.schema = 'mine'\nstore.sslrootcert = '/table.pem'\n{LEAST}"
+    );
+    let printed = parse(&text)
+        .unwrap_or_else(|problems| panic!("{problems}"))
+        .print();
+    for shown in [
+        "postgres://me:***@a:1,b:2/f",
+        "schema = \"mine\"",
+        "sslmode = \"verify-full\"",
+        "sslrootcert = \"/table.pem\"",
+    ] {
+        assert!(printed.contains(shown), "{shown} in\n{printed}");
+    }
+    assert!(!printed.contains("hush"), "{printed}");
 }

@@ -1,5 +1,13 @@
 //! What `serve` refuses, and what it warns of.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use fencepost_app::directory::{InFlightLimit, InFlightUntil, Start};
+use fencepost_app::ports::CountMode;
+use fencepost_domain::ids::Nonce;
+
 use super::super::Config;
 use super::super::environment::Environment;
 use super::super::problem::Problems;
@@ -20,6 +28,15 @@ fn refused(text: &str, environment: &Environment) -> Vec<String> {
         return Vec::new();
     };
     problems.iter().map(ToString::to_string).collect()
+}
+
+fn private(file: &Path, text: &str) {
+    std::fs::write(file, text).expect("written");
+    mode(file, 0o600);
+}
+
+fn mode(file: &Path, mode: u32) {
+    std::fs::set_permissions(file, Permissions::from_mode(mode)).expect("changed");
 }
 
 fn check(text: &str, expected: &[&str]) {
@@ -49,7 +66,7 @@ fn keys_are_read_from_their_file() {
     let file = directory.path().join("keys.toml");
     let hash = "00".repeat(32);
     let key = format!("[[key]]\nname = 'a'\nsha256 = '{hash}'\nscopes = ['read']\n");
-    std::fs::write(&file, key).expect("written");
+    private(&file, &key);
     let config_of = |file: &str| {
         servable(&format!(
             "node.listen = '0.0.0.0:0'\nauth.keys_file = '{file}'"
@@ -66,6 +83,52 @@ fn keys_are_read_from_their_file() {
     let problems = refused(&config_of("/nowhere/keys.toml"), &Environment::default());
     let expected = "auth.keys_file: /nowhere/keys.toml cannot be read: No such file";
     assert!(problems[0].starts_with(expected), "{problems:?}");
+}
+
+/// Every file that holds a secret is refused when others can read it, in one line that says what to do.
+#[test]
+fn secrets_that_others_can_read_are_refused_unless_that_is_allowed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str| directory.path().join(name).display().to_string();
+    let (keystore, password, keys) = (file("k.json"), file("p"), file("keys.toml"));
+    let (store, tls) = (file("store"), file("tls.key"));
+    let key = format!(
+        "[[key]]\nname = 'a'\nsha256 = '{}'\nscopes = ['read']\n",
+        "00".repeat(32)
+    );
+    private(Path::new(&keys), &key);
+    for file in [&keystore, &password, &store, &tls] {
+        private(Path::new(file), "secret");
+    }
+    let text = format!(
+        "store = {{ url = 'postgres://db/f', password_file = '{store}', sslcert = 'c', sslkey = '{tls}' }}
+         auth.keys_file = '{keys}'\n{LEAST}rpc = ['http://127.0.0.1:1']
+         [[signer]]\nkey.keystore = '{keystore}'\nkey.password_file = '{password}'\n"
+    );
+    let of_secrets = |text: &str| {
+        let all = refused(text, &Environment::default());
+        let ours = all.into_iter().filter(|why| why.contains("chmod"));
+        ours.collect::<Vec<_>>()
+    };
+    assert_eq!(of_secrets(&text), [""; 0]);
+    let files = [
+        ("signer[0].key.keystore", &keystore),
+        ("signer[0].key.password_file", &password),
+        ("auth.keys_file", &keys),
+        ("store.password_file", &store),
+        ("store.sslkey", &tls),
+    ];
+    for (key, file) in files {
+        mode(Path::new(file), 0o644);
+        let why = format!(
+            "{key}: {file} can be read or changed by other users (its mode is 0644): run `chmod 600 {file}`, or set \
+             node.allow_readable_secrets = true if the file's readers are limited in another way"
+        );
+        assert_eq!(of_secrets(&text), [why]);
+        let allowed = format!("node.allow_readable_secrets = true\n{text}");
+        assert_eq!(of_secrets(&allowed), [""; 0], "{key}");
+        mode(Path::new(file), 0o600);
+    }
 }
 
 /// A chain that is asked has endpoints, and what is signed has a key; all that is missing is told.
@@ -145,17 +208,70 @@ fn the_clusters_secret_is_there_and_not_short() {
 }
 
 #[test]
+fn the_secrets_of_rows_are_there_and_belong_together() {
+    let environment = Environment::of([("LONG", "sixteen bytes or more"), ("SHORT", "hush")]);
+    let check = |keys: &str, expected: &[&str]| {
+        assert_eq!(refused(&servable(keys), &environment), expected, "{keys}");
+    };
+    check("store.row_secret_env = 'LONG'", &[]);
+    check(
+        "store.row_secret_env = 'SHORT'\nstore.row_secret_also_env = 'NONE'",
+        &[
+            "store.row_secret_env: the variable SHORT holds a secret of less than 16 bytes",
+            "store.row_secret_also_env: the variable NONE is not set",
+        ],
+    );
+    check(
+        "store.row_secret_also_env = 'LONG'\nstore.row_accept_unsealed = true",
+        &[
+            "store.row_secret_also_env: needs store.row_secret_env",
+            "store.row_accept_unsealed: needs store.row_secret_env",
+        ],
+    );
+}
+
+#[test]
 fn a_lane_is_a_signer_on_a_chain_with_its_limit() {
     let text = format!(
         "nonce.chain_query = false\n{LEAST}[[chain]]\nname = 'side'\nid = 5
-         {SIGNER}chains = ['main', 'side']\nmax_in_flight = 3"
+         {SIGNER}chains = ['main', 'side']\nmax_in_flight = 3\nin_flight_until = 'final'"
     );
     let serving = Config::parse_to_serve(&text, &Environment::default());
     let (_, serving) = serving.unwrap_or_else(|problems| panic!("{problems}"));
     let sender = &serving.senders[0];
     let chains: Vec<_> = sender.chains.iter().map(|chain| chain.get()).collect();
-    assert_eq!((chains, sender.max_in_flight), (vec![1, 5], Some(3)));
+    let limit = InFlightLimit {
+        max: 3,
+        until: InFlightUntil::Final,
+    };
+    assert_eq!((chains, sender.max_in_flight), (vec![1, 5], Some(limit)));
     assert!(serving.keys.is_none(), "no endpoint, no key");
+}
+
+#[test]
+fn a_lane_begins_where_its_signer_says_or_as_the_chain_is_asked() {
+    let start = |more: &str, signer: &str| {
+        let text = format!("{more}\n{LEAST}rpc = ['http://127.0.0.1:1']\n{SIGNER}{signer}");
+        let serving = Config::parse_to_serve(&text, &Environment::default());
+        let (_, serving) = serving.unwrap_or_else(|problems| panic!("{problems}"));
+        serving.senders[0].start
+    };
+    let latest = Start::Chain(CountMode::Latest);
+    assert_eq!(start("", ""), Start::Unset(CountMode::Pending));
+    let unset = Start::Unset(CountMode::Latest);
+    assert_eq!(start("nonce.mode = 'latest'", ""), unset);
+    assert_eq!(start("", "start = 'latest'"), latest);
+    assert_eq!(start("", "start = 17"), Start::At(Nonce::new(17).unwrap()));
+    let refused = |signer: &str| {
+        let text = format!("nonce.chain_query = false\n{LEAST}{SIGNER}{signer}");
+        refused(&text, &Environment::default())
+    };
+    let why =
+        "signer[0].start: cannot be found out with nonce.chain_query = false; give the first nonce";
+    assert_eq!(refused("start = 'pending'"), [why]);
+    assert_eq!(refused("start = 17"), [""; 0]);
+    let wrong = refused("start = 'first'");
+    assert!(wrong[0].starts_with("signer[0].start: "), "{wrong:?}");
 }
 
 #[test]
