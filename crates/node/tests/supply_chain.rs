@@ -34,7 +34,7 @@ struct Package {
 fn packages() -> Result<Vec<Package>> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let tree = Command::new(cargo)
-        .args(["tree", "--workspace", "--locked", "--offline", "--target"])
+        .args(["tree", "--workspace", "--locked", "--target"])
         .args(["all", "--edges", "normal,build,dev", "--prefix", "none"])
         .args(["--format", "{p}|{l}"])
         .current_dir(ROOT)
